@@ -1,0 +1,110 @@
+"""Array namespaces, precision, and walking a matrix row block by row block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import array_api_compat
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+# Arrays of any array-API namespace. Bookkeeping vectors (residuals, stages, indices) are
+# always NumPy; only the data, the basis and the coordinates live in the input's namespace.
+Array = Any
+Vector = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
+
+BLOCK_BYTES = 1 << 21  # a block of rows that stays in the cache while it is used twice
+
+
+class AccuracyError(ValueError):
+    """The floating-point format cannot certify the requested mu on this data."""
+
+
+def namespace(X: Array) -> Any:
+    """Return the array-API namespace of `X`; NumPy itself for NumPy and sparse arrays."""
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return np
+    return array_api_compat.array_namespace(X)
+
+
+def to_numpy(a: Array) -> npt.NDArray[Any]:
+    """Return `a` as a NumPy array, without a copy where its memory allows."""
+    if isinstance(a, np.ndarray):
+        return a
+    if array_api_compat.is_torch_array(a):
+        return np.asarray(a.detach().cpu().numpy())
+    return np.asarray(np.from_dlpack(a))
+
+
+def like(values: npt.ArrayLike, X: Array, dtype: Any = None) -> Array:
+    """Return `values` in the namespace and on the device of `X`."""
+    xp = namespace(X)
+    if xp is np:
+        return np.asarray(values, dtype=dtype)
+    return xp.asarray(np.asarray(values), dtype=dtype, device=array_api_compat.device(X))
+
+
+def zeros(shape: tuple[int, int], X: Array) -> Array:
+    """Return zeros in the namespace and dtype and on the device of `X`."""
+    xp = namespace(X)
+    if xp is np:
+        return np.zeros(shape, dtype=X.dtype)
+    return xp.zeros(shape, dtype=X.dtype, device=array_api_compat.device(X))
+
+
+def eps_of(X: Array) -> float:
+    """Return the machine epsilon of the floating dtype of `X`."""
+    return float(namespace(X).finfo(X.dtype).eps)
+
+
+def dtype_name(eps: float) -> str:
+    """Return `float32` or `float64` whatever a namespace calls its dtypes."""
+    return "float32" if eps > 1e-10 else "float64"
+
+
+def row_blocks(n_rows: int, row_bytes: int, block_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
+    """Yield slices that cover `n_rows` rows in blocks of about `block_bytes`."""
+    step = max(1, min(n_rows, block_bytes // max(1, row_bytes)))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def binary_exponent(largest: float, eps: float) -> int:
+    """Return e so that data divided by 2**e is safe to square; 0 for ordinary data.
+
+    Division by a power of two is exact, so ordinary data (whose squares and squared
+    residuals can neither overflow nor underflow) gives the same digits without it and is
+    left alone: no copy is made.
+    """
+    if largest == 0.0:
+        return 0
+    exponent = math.frexp(largest)[1] - 1
+    safe = 25 if eps > 1e-10 else 300  # float32 squares leave its range much sooner
+    return 0 if abs(exponent) <= safe else exponent
+
+
+def times_power_of_two(values: Array, exponent: int) -> Array:
+    """Return `values * 2**exponent`; in two factors, each of them a finite float."""
+    if exponent == 0:
+        return values
+    half = exponent // 2
+    return (values * 2.0**half) * 2.0 ** (exponent - half)
+
+
+def put_columns(target: Array, columns: Rows, values: Array) -> Array:
+    """Return `target` with `target[:, columns] = values`, in place where allowed."""
+    if isinstance(target, np.ndarray) or array_api_compat.is_torch_array(target):
+        target[:, like(columns, target)] = values
+        return target
+    # The array-API standard has no assignment by integer arrays.
+    xp = namespace(target)
+    where = np.zeros(target.shape[1], dtype=bool)
+    where[columns] = True
+    source = np.zeros(target.shape[1], dtype=np.int64)
+    source[columns] = np.arange(len(columns))
+    spread = xp.take(values, like(source, target), axis=1)
+    return xp.where(like(where, target)[None, :], spread, target)

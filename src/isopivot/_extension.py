@@ -1,0 +1,157 @@
+"""Placing new points: Algorithm 3, and the distortion rate mu(x) of Eq. dist_func.
+
+An extension knows the dictionary's span and nothing of the training set. Two of them, as
+there are two arithmetics: `Projection` has an orthonormal basis, `Substitution` only the
+dictionary itself and the triangular matrix of its coordinates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy import sparse
+
+from isopivot._arrays import (
+    Array,
+    Vector,
+    binary_exponent,
+    eps_of,
+    namespace,
+    row_blocks,
+    times_power_of_two,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Coordinates by one matrix product; residuals as explicit vectors (errata 15)."""
+
+    basis: Array  # (s, m), orthonormal rows
+    mean: Array | None
+
+    def coordinates(self, X: Any) -> Array:
+        """Return the coordinates (n, s) of the rows of `X`."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            F = _product(X, self.basis)
+            if self.mean is not None:
+                F -= self.basis @ self.mean
+        if _finite(F):
+            return F
+        # Sums of numbers near the largest float overflow though the result may not.
+        e = binary_exponent(_largest_entry(X), eps_of(X))
+        shrunk = Projection(self.basis, _times(self.mean, -e))
+        return times_power_of_two(shrunk.coordinates(_times(X, -e)), e)
+
+    def residual_vectors(self, X: Any) -> Array:
+        """Return what the dictionary misses of each (dense) row: the part per feature."""
+        Y = X if self.mean is None else X - self.mean
+        return Y - (Y @ self.basis.T) @ self.basis
+
+    def rates(self, X: Any) -> Array:
+        """Return mu(x), the norm of what the dictionary misses, for the rows of `X`."""
+        xp = namespace(X)
+        parts = []
+        for rows in row_blocks(X.shape[0], 8 * X.shape[1]):
+            block = X[rows].toarray() if sparse.issparse(X) else X[rows, :]
+            e = binary_exponent(max(_largest_entry(block), _largest_entry(self.mean)), eps_of(X))
+            E = Projection(self.basis, _times(self.mean, -e)).residual_vectors(_times(block, -e))
+            parts.append(times_power_of_two(xp.sqrt(xp.vecdot(E, E)), e))
+        return parts[0] if len(parts) == 1 else xp.concat(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Substitution:
+    """Coordinates by forward substitution from inner products with the dictionary.
+
+    `exponent` is the power of two that the dictionary was divided by.
+    """
+
+    dictionary: Any  # (s, m), sparse, divided by 2**exponent
+    T: Vector  # (s, s), lower triangular, divided by 2**exponent
+    mean: Vector | None
+    exponent: int
+
+    @classmethod
+    def of(cls, dictionary: Any, T: Vector, mean: Vector | None) -> Substitution:
+        """Return the extension of a dictionary given in the units of the data."""
+        e = binary_exponent(_largest_entry(dictionary), 0.0)
+        return cls(_times(dictionary, -e), _times(T, -e), mean, e)
+
+    @property
+    def basis(self) -> Vector:
+        """The orthonormal rows that would span the dictionary; dense, made on demand."""
+        B = self.dictionary.toarray().astype(np.float64)
+        if self.mean is not None:
+            B = B - _times(self.mean, -self.exponent)
+        return _solve(self.T, B)
+
+    def coordinates(self, X: Any) -> Array:
+        """Return the coordinates (n, s) of the rows of `X`."""
+        e, Y = self._scaled(X)
+        return times_power_of_two(self._coordinates(Y, _times(self.mean, -e)), e)
+
+    def residual_vectors(self, X: Any) -> Array:
+        """Return what the dictionary misses of each (dense) row: the part per feature."""
+        basis = self.basis
+        return Projection(basis, self.mean).residual_vectors(X)
+
+    def rates(self, X: Any) -> Array:
+        """Return mu(x), the norm of what the dictionary misses, for the rows of `X`."""
+        e, Y = self._scaled(X)
+        mean = _times(self.mean, -e)
+        F = self._coordinates(Y, mean)
+        norms2 = _norms2(Y)
+        if mean is not None:
+            norms2 = norms2 - 2.0 * (Y @ mean) + mean @ mean
+        return times_power_of_two(np.sqrt(np.maximum(norms2 - np.vecdot(F, F), 0.0)), e)
+
+    def _scaled(self, X: Any) -> tuple[int, Any]:
+        e = binary_exponent(max(_largest_entry(X), _largest_entry(self.mean)), 0.0)
+        return e, _times(X.astype(np.float64), -e)
+
+    def _coordinates(self, Y: Any, mean: Vector | None) -> Vector:
+        B = self.dictionary.astype(np.float64)
+        U = Y @ B.T
+        U = U.toarray() if sparse.issparse(U) else np.asarray(U)
+        if mean is not None:
+            center = _times(self.mean, -self.exponent)
+            U = U - (Y @ center)[:, None] - (B @ mean)[None, :] + mean @ center
+        return _solve(self.T, U.T).T
+
+
+def _solve(T: Vector, U: Vector) -> Vector:
+    """Return the solution of T f = u for every column: Algorithm 3 (errata 6)."""
+    if len(T) == 0:
+        return np.zeros((0, U.shape[1]))
+    return np.asarray(scipy.linalg.solve_triangular(T, U, lower=True, check_finite=False))
+
+
+def _product(X: Any, basis: Array) -> Array:
+    if sparse.issparse(X):
+        return np.asarray(X @ np.ascontiguousarray(basis.T))
+    return X @ basis.T
+
+
+def _norms2(Y: Any) -> Vector:
+    return np.asarray(Y.power(2).sum(axis=1)).ravel() if sparse.issparse(Y) else np.vecdot(Y, Y)
+
+
+def _finite(F: Array) -> bool:
+    return bool(np.isfinite(F).all()) if isinstance(F, np.ndarray) else True
+
+
+def _largest_entry(X: Any) -> float:
+    if X is None:
+        return 0.0
+    data = X.data if sparse.issparse(X) else X
+    if 0 in data.shape:
+        return 0.0
+    xp = namespace(data)
+    return max(float(xp.max(data)), -float(xp.min(data)))
+
+
+def _times(values: Any, exponent: int) -> Any:
+    return values if values is None or exponent == 0 else times_power_of_two(values, exponent)

@@ -1,0 +1,445 @@
+"""The two arithmetics under the greedy loop, and what comes out of it.
+
+Legend (the paper's symbols; rows of X are points, the paper's A is X.T):
+
+    Q        (s, m)  orthonormal rows spanning the dictionary; the paper's Q is `Q.T`
+    F        (s, n)  coordinates: column i is the paper's F_s(a_i), column i of R-bar
+    T        (s, s)  coordinates of the pivots, lower triangular; the paper's R(:, pi([s])).T
+    residual2[i]     squared norm of what the dictionary misses of point i
+
+Residuals only ever shrink, so a point need not be looked at each time the basis grows: it
+keeps the `stage` (number of directions) its residual was last brought up to, and its stale
+`residual2` is an upper bound. `refresh` brings chosen points up to date. Every pair of a
+point and a direction is computed exactly once, as part of one matrix product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from isopivot._arrays import (
+    Array,
+    Rows,
+    Vector,
+    like,
+    namespace,
+    put_columns,
+    row_blocks,
+    to_numpy,
+)
+from isopivot.certificate import Certificate, Route
+
+# Rounding of a downdated squared residual, in units of eps * (its last explicit norm) *
+# (norm of the point). Needed: 0.3-2.5 on the matrices of tests/unit/test_accuracy.py.
+SLACK = 8.0
+# A panel's Gram matrix is taken from explicit residual vectors once the largest squared
+# residual is below this part of the largest squared norm, where differences lose digits.
+EXPLICIT_BELOW = 1.0 / 16.0
+# Pairs (point, direction, feature) below which explicit residuals of all points are free.
+FREE_WORK = 1 << 27
+
+
+@dataclass(frozen=True, eq=False)
+class Factorization:
+    """What was learnt from a set of points: dictionary, coordinates, residuals, promise.
+
+    Attributes
+    ----------
+    pivots : ndarray of shape (s,)
+        Row numbers of the dictionary, in the order of their choice.
+    coordinates : array of shape (n, s)
+        The embedding: row i holds the coordinates of point i.
+    residuals : array of shape (n,)
+        Norm of what the dictionary misses of each point.
+    pivot_residuals : array of shape (s,)
+        Residual at which each pivot entered (the paper's R_jj).
+    basis : array of shape (s, m) or None
+        Orthonormal rows spanning the dictionary; None when only inner products were used.
+    mean : array of shape (m,) or None
+        What was subtracted from every point.
+    certificate : Certificate
+        What is promised about every pairwise distance.
+    """
+
+    pivots: Any
+    coordinates: Array
+    residuals: Array
+    pivot_residuals: Array
+    basis: Array | None
+    mean: Array | None
+    certificate: Certificate
+
+
+class VectorSource(Protocol):
+    """Vectors: what the orthonormal arithmetic needs (`_points.Points`)."""
+
+    n: int
+    m: int
+    eps: float
+    largest: float
+    norms2: Vector
+    reach: Vector
+
+    @property
+    def row_bytes(self) -> int: ...
+    def vectors(self, rows: Rows | slice) -> Array: ...
+    def project(self, rows: Rows | slice, V: Array) -> Array: ...
+    def gram(self, rows: Rows) -> Vector: ...
+    def empty(self, n_rows: int, n_columns: int) -> Array: ...
+
+
+class GramSource(Protocol):
+    """Inner products only: what the Cholesky arithmetic needs (`_gram`)."""
+
+    n: int
+    norms2: Vector
+    largest: float
+    roundings: int
+
+    def block(self, left: Rows, right: Rows | slice) -> Vector: ...
+
+
+class _RowBuffer:
+    """A matrix that grows by rows; in place with NumPy, so that no second copy exists."""
+
+    def __init__(self, zeros: Callable[[int], Array]) -> None:
+        self._zeros = zeros
+        self._data = zeros(0)
+        self.size = 0
+
+    @property
+    def filled(self) -> Array:
+        return self._data[: self.size, :]
+
+    def grow(self, k: int) -> None:
+        """Add k rows of zeros."""
+        self.size += k
+        missing = self.size - int(self._data.shape[0])
+        if missing > 0:
+            self._reserve(max(missing, 16, self.size // 8))
+
+    def _reserve(self, extra: int) -> None:
+        if isinstance(self._data, np.ndarray):
+            # realloc: large blocks are remapped, not copied. No view outlives a call here.
+            shape = (self._data.shape[0] + extra, self._data.shape[1])
+            self._data.resize(shape, refcheck=False)
+        else:
+            self._data = namespace(self._data).concat([self._data, self._zeros(extra)], axis=0)
+
+    def put(self, start: int, columns: Rows | slice, values: Array) -> None:
+        """Write `values` into rows `start:size` of the given columns."""
+        part = self._data[start : self.size, :]
+        if isinstance(columns, slice):
+            part[:, columns] = values
+        else:
+            filled = put_columns(part, columns, values)
+            if filled is not part:
+                self._data[start : self.size, :] = filled
+
+    def release(self) -> Array:
+        """Return the matrix, its unused rows given back."""
+        if isinstance(self._data, np.ndarray):
+            self._data.resize((self.size, self._data.shape[1]), refcheck=False)
+            return self._data
+        return self._data[: self.size, :]
+
+
+class Factor:
+    """Coordinates and residuals of all points, brought up to date on demand."""
+
+    def __init__(self, norms2: Vector, zeros: Callable[[int], Array], row_bytes: int) -> None:
+        n = len(norms2)
+        self.n = n
+        self.residual2 = norms2.copy()
+        # Rounding that residual2 may hide; 0 where it was computed explicitly.
+        self.slack2 = np.zeros(n)
+        self.stage = np.zeros(n, dtype=np.int32)
+        self.pivots: Rows = np.empty(0, dtype=np.intp)
+        self.pivot_residuals: Vector = np.empty(0)
+        self.rows_read = n
+        self._F = _RowBuffer(zeros)
+        self._row_bytes = row_bytes
+
+    @property
+    def s(self) -> int:
+        """Number of directions so far."""
+        return len(self.pivots)
+
+    @property
+    def upper2(self) -> Vector:
+        """Upper bounds of all squared residuals, stale ones included."""
+        return self.residual2 + self.slack2
+
+    def behind(self, rows: Rows, stop2: float) -> Rows:
+        """Return those of `rows` whose residual is stale or too blurred to decide on."""
+        return rows[(self.stage[rows] < self.s) | self._blurred(rows, stop2)]
+
+    def refresh(self, rows: Rows, stop2: float) -> None:
+        """Bring `rows` (in increasing order) up to the current directions."""
+        for stage in np.unique(self.stage[rows]):
+            if stage < self.s:
+                self._advance(rows[self.stage[rows] == stage], int(stage))
+        blurred = rows[self._blurred(rows, stop2)]
+        if len(blurred):
+            self.recompute(blurred)
+
+    def _advance(self, rows: Rows, start: int) -> None:
+        """Project `rows` on the directions from `start` on; downdate their residuals."""
+        for block in row_blocks(len(rows), self._row_bytes):
+            part = _as_range(rows[block])
+            C = self._coordinates(part, start)
+            self._F.put(start, part, C)
+            wide = to_numpy(C).astype(np.float64, copy=False)
+            self._downdate(part, np.einsum("ij,ij->j", wide, wide))
+        self.stage[rows] = self.s
+        self.residual2[self.pivots] = 0.0
+        self.rows_read += len(rows)
+
+    def _downdate(self, part: Rows | slice, captured2: Vector) -> None:
+        self.residual2[part] = np.maximum(self.residual2[part] - captured2, 0.0)
+
+    def _admit(self, pivots: Rows, residuals: Vector) -> None:
+        self.pivots = np.concatenate([self.pivots, pivots])
+        self.pivot_residuals = np.concatenate([self.pivot_residuals, residuals])
+        self.residual2[pivots] = 0.0
+        self.slack2[pivots] = 0.0
+        self._F.grow(len(pivots))
+
+    def _fresh(self, rows: Rows | slice) -> Array:
+        """Return the coordinates (s, len(rows)) of rows that are up to date."""
+        F = self._F.filled
+        if isinstance(rows, slice):
+            return F[:, rows]
+        return namespace(F).take(F, like(rows, F), axis=1)
+
+    def _blurred(self, rows: Rows, stop2: float) -> npt.NDArray[np.bool_]:
+        return np.zeros(len(rows), dtype=bool)
+
+    def recompute(self, rows: Rows) -> None:
+        raise NotImplementedError  # pragma: no cover
+
+    def _coordinates(self, part: Rows | slice, start: int) -> Array:
+        raise NotImplementedError  # pragma: no cover
+
+
+class Orthonormal(Factor):
+    """Algorithm 1: an explicit orthonormal basis Q, each direction orthogonalised twice."""
+
+    route: Route = "orthonormal"
+
+    def __init__(self, points: VectorSource) -> None:
+        super().__init__(points.norms2, lambda k: points.empty(k, points.n), points.row_bytes)
+        self.points = points
+        self._Q = _RowBuffer(lambda k: points.empty(k, points.m))
+        self._unit = SLACK * points.eps * points.reach
+        self.slack2 = self._unit * points.reach
+        self._reach2 = float(points.reach.max()) ** 2
+
+    @property
+    def floor(self) -> float:
+        """Rounding that residuals, coordinates and distances may carry."""
+        points = self.points
+        return relative_floor("orthonormal", self.s, points.m, points.eps) * points.largest
+
+    @property
+    def Q(self) -> Array:
+        return self._Q.filled
+
+    def residual_vectors(self, rows: Rows | slice) -> Array:
+        """Return what the current directions miss of fresh `rows`, as vectors."""
+        return self.points.vectors(rows) - self._fresh(rows).T @ self.Q
+
+    def recompute(self, rows: Rows) -> None:
+        """Measure the residuals of fresh `rows` explicitly (errata 15)."""
+        for block in row_blocks(len(rows), self._row_bytes):
+            E = self.residual_vectors(rows[block])
+            E = E - (E @ self.Q.T) @ self.Q
+            self._set_exact(rows[block], _squared_norms(E))
+
+    def gram(self, rows: Rows) -> Vector:
+        """Return the Gram matrix of the residuals of fresh `rows`, in float64."""
+        if self.residual2[rows].max() >= EXPLICIT_BELOW * self._reach2:
+            F = to_numpy(self._fresh(rows)).astype(np.float64, copy=False)
+            return self.points.gram(rows) - F.T @ F
+        E = self.residual_vectors(rows)
+        G = to_numpy(E @ E.T).astype(np.float64, copy=False)
+        self._set_exact(rows, np.diagonal(G))
+        return G
+
+    def extend(self, pivots: Rows, stop2: float) -> int:
+        """Add the residual directions of fresh `pivots`; return how many were admitted.
+
+        Each is tested before it is admitted (errata 3), by its explicit residual R_jj.
+        """
+        xp = namespace(self.Q)
+        first, R1 = xp.linalg.qr(self.residual_vectors(pivots).T)
+        second = first - self.Q.T @ (self.Q @ first)
+        directions, R2 = xp.linalg.qr(second)
+        diagonal = np.diagonal(to_numpy(R2 @ R1)).astype(np.float64)
+        k = _leading_true(diagonal**2 > stop2)
+        if k == 0:
+            self._set_exact(pivots[:1], diagonal[:1] ** 2)
+            return 0
+        signs = like(np.where(diagonal[:k] < 0, -1.0, 1.0), self.Q, dtype=self.Q.dtype)
+        self._Q.grow(k)
+        self._Q.put(self.s, slice(None), (directions[:, :k] * signs[None, :]).T)
+        self._admit(pivots[:k], np.abs(diagonal[:k]))
+        return k
+
+    def _coordinates(self, part: Rows | slice, start: int) -> Array:
+        return self.points.project(part, self.Q[start:, :])
+
+    def _downdate(self, part: Rows | slice, captured2: Vector) -> None:
+        exact = self.slack2[part] == 0.0
+        blur2 = self._unit[part] * np.sqrt(self.residual2[part])
+        self.slack2[part] = np.where(exact, blur2, self.slack2[part])
+        super()._downdate(part, captured2)
+
+    def _set_exact(self, rows: Rows, residual2: Vector) -> None:
+        self.residual2[rows] = residual2
+        self.slack2[rows] = 0.0
+        self.residual2[self.pivots] = 0.0
+
+    def _blurred(self, rows: Rows, stop2: float) -> npt.NDArray[np.bool_]:
+        residual2, slack2 = self.residual2[rows], self.slack2[rows]
+        lost = slack2 > np.sqrt(self.points.eps) * residual2
+        helps = slack2 > 8.0 * self._unit[rows] * np.sqrt(residual2)
+        near_stop = np.abs(residual2 - stop2) <= slack2
+        fresh = self.stage[rows] == self.s
+        blurred: npt.NDArray[np.bool_] = fresh & (slack2 > 0) & ((lost & helps) | near_stop)
+        return blurred
+
+    def finish(self, stop2: float) -> None:
+        """Bring every point up to date and make the largest residuals exact."""
+        rows = np.arange(self.n)
+        self.refresh(rows, stop2)
+        if self.n * self.points.m * self.s <= FREE_WORK:
+            blurred = self.slack2 > 0
+        else:
+            # The certificate reads the two largest residuals: settle all who may be one.
+            lower2 = self.residual2 - self.slack2
+            second = np.partition(lower2, -2)[-2] if self.n > 1 else lower2[0]
+            blurred = (self.slack2 > 0) & (self.upper2 >= second)
+        self.recompute(np.flatnonzero(blurred))
+
+    def release(self) -> tuple[Array | None, Array]:
+        """Return Q and F; the coordinates of the pivots made exactly triangular."""
+        Q, F = self._Q.release(), self._F.release()
+        return Q, _with_triangular_pivots(F, self.pivots)
+
+
+class Cholesky(Factor):
+    """Algorithm 2: no Q, inner products only; always in float64.
+
+    A pivoted Cholesky factorization of the Gram matrix (errata 1, 4, 7). What cancels in
+    `u_ii - sum R^2` cannot be recomputed without vectors, so the floor is of order
+    sqrt(eps).
+    """
+
+    route: Route = "cholesky"
+
+    def __init__(self, source: GramSource) -> None:
+        super().__init__(source.norms2, lambda k: np.zeros((k, source.n)), 8 * source.roundings)
+        self.source = source
+        self.T = np.zeros((0, 0))
+
+    @property
+    def floor(self) -> float:
+        """Rounding that residuals, coordinates and distances may carry."""
+        source, eps = self.source, float(np.finfo(np.float64).eps)
+        return relative_floor("cholesky", self.s, source.roundings, eps) * source.largest
+
+    def gram(self, rows: Rows) -> Vector:
+        """Return the Gram matrix of the residuals of fresh `rows`."""
+        F = self._fresh(rows)
+        return np.asarray(self.source.block(rows, rows) - F.T @ F)
+
+    def extend(self, pivots: Rows, stop2: float) -> int:
+        """Add the residual directions of fresh `pivots`; return how many were admitted."""
+        L = leading_cholesky(self.gram(pivots), stop2)
+        k = len(L)
+        if k == 0:
+            self.residual2[pivots[0]] = 0.0
+            return 0
+        s = self.s
+        T = np.zeros((s + k, s + k))
+        T[:s, :s], T[s:, :s], T[s:, s:] = self.T, self._fresh(pivots[:k]).T, L
+        self.T = T
+        self._admit(pivots[:k], np.diagonal(L).copy())
+        return k
+
+    def finish(self, stop2: float) -> None:
+        """Bring every point up to date."""
+        self.refresh(np.arange(self.n), stop2)
+
+    def release(self) -> tuple[Array | None, Array]:
+        """Return no Q, and F with the coordinates of the pivots made exactly triangular."""
+        return None, _with_triangular_pivots(self._F.release(), self.pivots)
+
+    def _coordinates(self, part: Rows | slice, start: int) -> Array:
+        # Eq. q_less_r_ij for all points and new directions at once.
+        U = self.source.block(self.pivots[start:], part)
+        known = self._F.filled[:start, part]
+        return np.linalg.solve(self.T[start:, start:], U - self.T[start:, :start] @ known)
+
+    def _downdate(self, part: Rows | slice, captured2: Vector) -> None:
+        before2 = self.residual2[part]
+        left2 = np.where(before2 > 0.0, before2 - captured2, 0.0)  # 0: pivots, duplicates
+        if left2.min() < -64.0 * self.floor**2:
+            raise ValueError(
+                f"the kernel is not positive semi-definite: a squared residual of "
+                f"{left2.min():.3g} was found, allowed is rounding above "
+                f"{-64.0 * self.floor**2:.3g}; use a positive semi-definite kernel"
+            )
+        self.residual2[part] = np.maximum(left2, 0.0)
+
+
+def relative_floor(route: Route, s: int, roundings: int, eps: float) -> float:
+    """Return the rounding error of residuals and coordinates, relative to the norms.
+
+    With a basis, of order eps: a few roundings in every residual vector and one in each of
+    the s coordinates. From inner products alone, of order sqrt(eps), because a squared
+    residual is a difference of numbers that carry `roundings` + s of them.
+    """
+    if route == "orthonormal":
+        return (10.0 + math.sqrt(s)) * eps
+    return math.sqrt((roundings + s) * float(np.finfo(np.float64).eps))
+
+
+def _with_triangular_pivots(F: Array, pivots: Rows) -> Array:
+    # A pivot lies in the span of itself and its predecessors: the rest is rounding.
+    xp = namespace(F)
+    return put_columns(F, pivots, xp.triu(xp.take(F, like(pivots, F), axis=1)))
+
+
+def leading_cholesky(G: Vector, stop2: float) -> Vector:
+    """Return the Cholesky factor of the leading block whose pivots all exceed `stop2`."""
+    L = np.zeros_like(G)
+    for j in range(len(G)):
+        left2 = G[j, j] - L[j, :j] @ L[j, :j]
+        if left2 <= stop2:
+            return L[:j, :j]
+        L[j:, j] = (G[j:, j] - L[j:, :j] @ L[j, :j]) / np.sqrt(left2)
+    return L
+
+
+def _squared_norms(E: Array) -> Vector:
+    xp = namespace(E)
+    wide = xp.astype(E, xp.float64, copy=False)
+    return to_numpy(xp.vecdot(wide, wide))
+
+
+def _leading_true(flags: npt.NDArray[np.bool_]) -> int:
+    return len(flags) if flags.all() else int(np.argmin(flags))
+
+
+def _as_range(rows: Rows) -> Rows | slice:
+    """Return consecutive rows as a slice, which reads them without a copy."""
+    first, last = int(rows[0]), int(rows[-1])
+    return slice(first, last + 1) if last - first + 1 == len(rows) else rows

@@ -1,0 +1,144 @@
+"""The greedy loop (Algorithms 1 and 2 of the paper, Eq. pi), in panels.
+
+Plain greedy looks at all data for every pivot. Residuals only ever shrink, so a stale one
+is an upper bound, and a few rows with the largest bounds (the *panel*) decide many pivots:
+one is the true argmax as long as nothing outside the panel can exceed it. That gives the
+pivots of plain greedy from matrix products alone. The loop works on either arithmetic of
+`_factors` and only ever compares residuals; see docs/architecture.md for the proof.
+
+Legend: residual2 = squared residuals, upper2 = their upper bounds (stale or blurred),
+stop2 = squared residual at which the dictionary suffices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from isopivot._arrays import Rows, Vector
+from isopivot._factors import Cholesky, Orthonormal
+from isopivot.certificate import StoppedBy
+
+TIES = 64.0  # squared residuals within this many eps of the maximum are equal
+DEPTH = 1.0 / 16.0  # a panel ends when its largest squared residual fell by this factor
+PANEL = 256  # rows in a panel
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Rows that may be pivots now, and what is known of all others."""
+
+    rows: Rows
+    bound2: float  # no other row has a larger squared residual
+    fence: int  # no other row below this index has one within the tie window of bound2
+
+
+def greedy(
+    factor: Orthonormal | Cholesky,
+    *,
+    mu: float | None,
+    n_components: int | None,
+    limit: int,
+    relaxation: float,
+    eps: float,
+    progress: Callable[[int, int], object] | None = None,
+) -> StoppedBy:
+    """Extend `factor` until every residual is at most mu; return what ended it.
+
+    Parameters
+    ----------
+    factor : Orthonormal or Cholesky
+        Extended in place; every point is up to date when this returns.
+    mu : float or None
+        Residual that suffices; None and 0 mean the accuracy floor.
+    n_components, limit : int or None, int
+        Pivots asked for, and the most there can be.
+    relaxation : float in (0, 1]
+        Panel pivots are accepted down to this part of the bound on all other rows.
+    eps : float
+        Machine epsilon of the data, which sets the tie window.
+    progress : callable or None
+        Called with (pivots so far, most there can be) after every panel; returns True to
+        end the loop there.
+    """
+    target = limit if n_components is None else n_components
+    batch = PANEL
+    while factor.s < target:
+        stop2 = max(mu or 0.0, factor.floor) ** 2
+        panel, batch = next_panel(factor, stop2, eps, batch)
+        if len(panel.rows) == 0:
+            break
+        G = factor.gram(panel.rows)
+        room = target - factor.s
+        order = panel_pivots(G, panel, stop2, room=room, relaxation=relaxation, eps=eps)
+        factor.extend(panel.rows[order], stop2)
+        if progress is not None and progress(factor.s, target) is True:
+            target = n_components = factor.s
+    factor.finish(max(mu or 0.0, factor.floor) ** 2)
+    if mu and factor.residual2.max() <= mu**2:
+        return "mu"
+    return "n_components" if factor.s == n_components else "rank"
+
+
+def next_panel(
+    factor: Orthonormal | Cholesky, stop2: float, eps: float, batch: int
+) -> tuple[Panel, int]:
+    """Return the rows of largest residual, all up to date, and the size of the next try.
+
+    Rows are refreshed from the largest bound downwards, in growing batches, until the
+    leaders are up to date: exactly the rows whose stale bound could still matter.
+    """
+    rows = leaders(factor.upper2, batch, stop2, eps)
+    while len(behind := factor.behind(rows, stop2)):
+        factor.refresh(behind, stop2)
+        batch = min(2 * batch, factor.n)
+        rows = leaders(factor.upper2, batch, stop2, eps)
+    others = factor.upper2
+    rows = leaders(others, PANEL, stop2, eps)
+    others[rows] = 0.0
+    bound2 = float(others.max())
+    fence = int(np.argmax(others >= bound2 * (1.0 - 2.0 * TIES * eps)))
+    return Panel(rows, bound2, fence), max(PANEL, batch // 2)
+
+
+def leaders(upper2: Vector, count: int, stop2: float, eps: float) -> Rows:
+    """Return the `count` rows with the largest bound above stop2, ties by lowest index."""
+    rows = np.flatnonzero(upper2 > stop2)
+    if len(rows) <= count:
+        return rows
+    values = upper2[rows]
+    cut = np.partition(values, len(rows) - count)[len(rows) - count]
+    above = rows[values > cut * (1.0 + TIES * eps)]
+    tied = rows[(values <= cut * (1.0 + TIES * eps)) & (values >= cut * (1.0 - TIES * eps))]
+    return np.sort(np.concatenate([above, tied[: count - len(above)]]))
+
+
+def panel_pivots(
+    G: Vector, panel: Panel, stop2: float, *, room: int, relaxation: float, eps: float
+) -> Rows:
+    """Return the positions in the panel that greedy takes, in order: a pivoted Cholesky.
+
+    The first is always taken: it is the largest of all rows, or tied with it and first.
+    A further one is taken while no row outside could be preferred to it.
+    """
+    residual2 = np.diagonal(G).copy()
+    start2 = residual2.max()
+    enough2 = max(stop2, DEPTH * start2)
+    bound2 = relaxation**2 * panel.bound2
+    L = np.empty((min(room, len(G)), len(G)))
+    order: list[int] = []
+    while len(order) < len(L):
+        best2 = residual2.max()
+        j = int(np.argmax(residual2 >= best2 * (1.0 - TIES * eps)))
+        tied_but_first = best2 >= bound2 * (1.0 - TIES * eps) and panel.rows[j] < panel.fence
+        wins = best2 > bound2 * (1.0 + TIES * eps) or tied_but_first
+        if order and (best2 <= enough2 or not wins):
+            break
+        k = len(order)
+        L[k] = (G[j] - L[:k, j] @ L[:k]) / np.sqrt(residual2[j])
+        residual2 -= L[k] ** 2
+        residual2[j] = 0.0
+        order.append(j)
+    return np.asarray(order, dtype=np.intp)

@@ -1,0 +1,205 @@
+"""Points: the rows of a matrix in memory, dense or sparse, as a source of vectors.
+
+Rows of `X` (n x m) are points; the paper's A is `X.T`. The source never copies X: it shifts
+rows by the mean and divides them by a power of two while it hands out blocks of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from isopivot._arrays import (
+    Array,
+    Rows,
+    Vector,
+    binary_exponent,
+    eps_of,
+    like,
+    namespace,
+    row_blocks,
+    times_power_of_two,
+    to_numpy,
+    zeros,
+)
+
+Selection = Rows | slice
+
+
+class Points:
+    """Dense rows of any array namespace.
+
+    Parameters
+    ----------
+    X : array of shape (n, m), float32 or float64
+    center : bool
+        Whether points are measured from their mean instead of the origin.
+
+    Attributes
+    ----------
+    exponent : int
+        Everything below is in units of 2**exponent (0 unless squares would overflow).
+    mean : array of shape (m,) or None
+    norms2 : (n,) float64
+        Squared norms of the (centred) points.
+    reach : (n,) float64
+        Norms that rounding errors are relative to: uncentred, plus that of the mean.
+    largest : float
+        Largest uncentred norm, the M of every accuracy floor.
+    """
+
+    def __init__(self, X: Array, *, center: bool) -> None:
+        self.X = X
+        self.xp = namespace(X)
+        self.n, self.m = (int(k) for k in X.shape)
+        self.eps = eps_of(X)
+        self.exponent = 0
+        raw2, total = self._read_once()
+        if not self._safe(raw2):
+            self.exponent = binary_exponent(self._largest_entry(), self.eps)
+            raw2, total = self._read_once()
+        self.largest = float(np.sqrt(raw2.max()))
+        self.mean: Array | None = like(total / self.n, X, dtype=X.dtype) if center else None
+        self.norms2 = self._centred_norms2(raw2) if center else raw2
+        offset = 0.0 if self.mean is None else float(np.linalg.norm(to_numpy(self.mean)))
+        self.reach: Vector = np.sqrt(raw2) + offset
+
+    # -- what the factors ask for ---------------------------------------------------------
+
+    def vectors(self, rows: Selection) -> Array:
+        """Return the (centred) rows as a fresh or read-only dense block."""
+        block = self._dense(self.raw(rows))
+        return block if self.mean is None else block - self.mean
+
+    def project(self, rows: Selection, V: Array) -> Array:
+        """Return `V @ vectors(rows).T`, shape (k, len(rows)), without centring the rows."""
+        C = self._times(V, rows)
+        # The shift is applied to the k x b product: rows need not be copied to be centred.
+        return C if self.mean is None else C - (V @ self.mean)[:, None]
+
+    def gram(self, rows: Rows) -> Vector:
+        """Return the inner products of the rows, in float64."""
+        Y = self.vectors(rows)
+        return to_numpy(Y @ Y.T).astype(np.float64, copy=False)
+
+    def empty(self, n_rows: int, n_columns: int) -> Array:
+        """Return a zero matrix in the namespace, dtype and device of the points."""
+        return zeros((n_rows, n_columns), self.X)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one dense row, which sets the size of blocks."""
+        return self.m * (4 if self.eps > 1e-10 else 8)
+
+    # -- reading --------------------------------------------------------------------------
+
+    def raw(self, rows: Selection) -> Array:
+        """Return the rows as given, up to the power of two."""
+        if isinstance(rows, slice):
+            block = self.X[rows, :]
+        else:
+            block = self.xp.take(self.X, like(rows, self.X), axis=0)
+        return times_power_of_two(block, -self.exponent)
+
+    def _dense(self, block: Array) -> Array:
+        return block
+
+    def _times(self, V: Array, rows: Selection) -> Array:
+        return V @ self.raw(rows).T
+
+    def _norms2(self, block: Array) -> Vector:
+        # float32 sums of squares would lose digits that the floor does not account for.
+        wide = self.xp.astype(block, self.xp.float64, copy=False)
+        return np.asarray(to_numpy(self.xp.vecdot(wide, wide)))
+
+    def _sum(self, block: Array) -> Vector:
+        return to_numpy(self.xp.sum(self.xp.astype(block, self.xp.float64, copy=False), axis=0))
+
+    def _blocks(self) -> Any:
+        return row_blocks(self.n, self.row_bytes)
+
+    def _read_once(self) -> tuple[Vector, Vector]:
+        """Return squared uncentred norms and the sum of the rows, in one pass."""
+        raw2, total = np.empty(self.n), np.zeros(self.m)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            for rows in self._blocks():
+                block = self.raw(rows)
+                raw2[rows] = self._norms2(block)
+                total += self._sum(block)
+        return raw2, total
+
+    def _safe(self, raw2: Vector) -> bool:
+        limit = 2.0**50 if self.eps > 1e-10 else 2.0**600
+        return 1.0 / limit < float(raw2.max()) < limit
+
+    def _largest_entry(self) -> float:
+        return max(float(self.xp.max(self.xp.abs(self.X[rows, :]))) for rows in self._blocks())
+
+    def _centred_norms2(self, raw2: Vector) -> Vector:
+        norms2 = np.empty(self.n)
+        for rows in self._blocks():
+            norms2[rows] = self._norms2(self.vectors(rows))
+        # Identical rows differ from their rounded mean by rounding alone.
+        norms2[norms2 <= (10 * self.eps * self.largest) ** 2] = 0.0
+        return norms2
+
+
+class SparsePoints(Points):
+    """Rows of a `scipy.sparse` CSR matrix; centring stays implicit, nothing is densified."""
+
+    def gram(self, rows: Rows) -> Vector:
+        S = self.raw(rows).astype(np.float64)
+        G = np.asarray((S @ S.T).todense())
+        if self.mean is None:
+            return G
+        mean = self.mean.astype(np.float64)
+        cross = S @ mean
+        return np.asarray(G - cross[:, None] - cross[None, :] + mean @ mean)
+
+    def raw(self, rows: Selection) -> Any:
+        return times_power_of_two(self.X[rows], -self.exponent)
+
+    def _dense(self, block: Any) -> Array:
+        return block.toarray()
+
+    def _times(self, V: Array, rows: Selection) -> Array:
+        return (self.raw(rows) @ np.ascontiguousarray(V.T)).T
+
+    def _norms2(self, block: Any) -> Vector:
+        if not sparse.issparse(block):
+            return super()._norms2(block)
+        return np.asarray(block.astype(np.float64).power(2).sum(axis=1)).ravel()
+
+    def _sum(self, block: Any) -> Vector:
+        return np.asarray(block.astype(np.float64).sum(axis=0)).ravel()
+
+    def _blocks(self) -> Any:
+        stored = self.X.data.nbytes + self.X.indices.nbytes
+        return row_blocks(self.n, max(1, stored // self.n))
+
+    def _largest_entry(self) -> float:
+        return float(np.abs(self.X.data).max()) if self.X.nnz else 0.0
+
+    def _centred_norms2(self, raw2: Vector) -> Vector:
+        assert self.mean is not None
+        mean = self.mean.astype(np.float64)
+        cross = np.concatenate([self.raw(rows) @ mean for rows in self._blocks()])
+        norms2: Vector = raw2 - 2.0 * cross + mean @ mean
+        # Where a row is close to the mean the three terms cancel: measure those densely.
+        for near in _blocks_of(np.flatnonzero(norms2 < 1e-3 * raw2), self.row_bytes):
+            norms2[near] = self._norms2(self.vectors(near))
+        norms2[norms2 <= (10 * self.eps * self.largest) ** 2] = 0.0
+        return norms2
+
+
+def _blocks_of(rows: Rows, row_bytes: int) -> Iterator[Rows]:
+    for block in row_blocks(len(rows), row_bytes):
+        yield rows[block]
+
+
+def as_points(X: Any, *, center: bool) -> Points:
+    """Return the source for `X` by its type."""
+    return (SparsePoints if sparse.issparse(X) else Points)(X, center=center)

@@ -1,0 +1,6 @@
+"""The scikit-learn estimators."""
+
+from isopivot.estimators._base import Calibration, Explanation
+from isopivot.estimators.linear import ICPQR
+
+__all__ = ["ICPQR", "Calibration", "Explanation"]

@@ -1,0 +1,628 @@
+"""What every estimator with one dictionary shares: scores, thresholds, truncation.
+
+A subclass says how data becomes a factorization (`_factorize`) and how new points are
+placed (`_extension_of`); this base validates, calls, and assigns.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.validation import check_is_fitted
+
+from isopivot._arrays import (
+    Array,
+    Rows,
+    Vector,
+    binary_exponent,
+    eps_of,
+    like,
+    namespace,
+    row_blocks,
+    times_power_of_two,
+    to_numpy,
+)
+from isopivot._compat import (
+    CallbackSupportMixin,
+    FitTask,
+    get_namespace,
+    validate_data,
+    with_callbacks,
+)
+from isopivot._factors import Factorization
+from isopivot.certificate import Progress, distance_bounds
+from isopivot.factorize import check_dimension, check_mu, sign
+
+# What to do about the things scikit-learn's validation refuses, by words of its message.
+_REMEDIES = {
+    "contains NaN": "Remedy: impute (sklearn.impute.SimpleImputer) or drop those rows.",
+    "infinity": "Allowed are finite numbers. Remedy: clip or drop those rows.",
+    "0 sample(s)": "Allowed is one row or more. Remedy: pass at least one point.",
+    "0 feature(s)": "Allowed is one column or more. Remedy: keep at least one feature.",
+    "Complex data": "Allowed are real numbers. Remedy: stack real and imaginary parts.",
+    "could not convert string": "Allowed are numbers. Remedy: encode text columns "
+    "(sklearn.preprocessing.OneHotEncoder) or drop them.",
+    "inhomogeneous": "Allowed is a matrix. Remedy: give every row the same length.",
+    "features, but": "Remedy: pass the columns the estimator was fitted on, in that order.",
+    "feature names should match": "Remedy: pass the columns the estimator was fitted on.",
+    "must be a string or a real number": "Allowed are numbers. Remedy: convert the objects.",
+}
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How `calibrate` chose the threshold.
+
+    Attributes
+    ----------
+    false_alarm_rate : float
+        Rate that was asked for.
+    n_samples : int
+        Number of held-out normal rows.
+    rank : int
+        The threshold is the rank-th smallest of their rates.
+    threshold : float
+        The resulting threshold.
+    """
+
+    false_alarm_rate: float
+    n_samples: int
+    rank: int
+    threshold: float
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why points have the distortion rate they have.
+
+    Attributes
+    ----------
+    rates : ndarray of shape (n,)
+        Distortion rates.
+    contributions : ndarray of shape (n, m)
+        What the dictionary misses of each point, per feature, with sign; the norm of a
+        row is its rate.
+    neighbors : ndarray of shape (n, k)
+        Training row numbers of the nearest dictionary members, nearest first.
+    neighbor_distances : ndarray of shape (n, k)
+        Distances to them.
+    feature_names : ndarray of shape (m,)
+        Names of the features.
+    """
+
+    rates: Vector
+    contributions: Vector
+    neighbors: Rows
+    neighbor_distances: Vector
+    feature_names: npt.NDArray[np.object_]
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame: rate, one column per feature, nearest members."""
+        import pandas as pd
+
+        k = self.neighbors.shape[1]
+        columns: dict[str, Any] = {"distortion_rate": self.rates}
+        columns |= {
+            f"residual_{name}": self.contributions[:, j]
+            for j, name in enumerate(self.feature_names)
+        }
+        columns |= {f"neighbor{j}": self.neighbors[:, j] for j in range(k)}
+        columns |= {f"neighbor_distance{j}": self.neighbor_distances[:, j] for j in range(k)}
+        return pd.DataFrame(columns)
+
+
+class DictionaryEstimator(
+    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """Common shell of the estimators that learn one dictionary."""
+
+    # Values of the first four are checked by functions whose errors also name the remedy.
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "mu": "no_validation",
+        "n_components": "no_validation",
+        "relaxation": "no_validation",
+        "threshold": "no_validation",
+        "rotate": ["boolean"],
+    }
+
+    # -- fitting --------------------------------------------------------------------------
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learn the dictionary of `X`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Points as rows.
+        y : None
+            Ignored; present by convention.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        check_mu(self.mu)
+        check_threshold(self.threshold)
+        X = self._validated(X, reset=True)
+        task = FitTask(self, X)
+        self._assign(X, self._factorize(X, task.step))
+        task.end()
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Array:
+        """Learn the dictionary of `X` and return its embedding.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Points as rows.
+        y : None
+            Ignored; present by convention.
+
+        Returns
+        -------
+        array of shape (n_samples, n_components_)
+        """
+        return self.fit(X).embedding_
+
+    def fit_predict(self, X: Any, y: Any = None) -> Array:
+        """Learn the dictionary of `X` and return +1 (normal) or -1 for its rows.
+
+        With the thresholds `"mu"` and `"strict"` every training row is normal, by the
+        very promise of the dictionary; a number may be below the largest residual.
+        """
+        return self.fit(X).predict(X)
+
+    def _factorize(self, X: Any, progress: Progress) -> Factorization:
+        raise NotImplementedError  # pragma: no cover
+
+    def _extension_of(self, dictionary: Any, factorization: Factorization) -> Any:
+        raise NotImplementedError  # pragma: no cover
+
+    def _assign(self, X: Any, result: Factorization) -> None:
+        rows = result.pivots
+        self.dictionary_indices_ = rows
+        xp = namespace(X)
+        self.dictionary_ = X[rows] if sparse.issparse(X) else xp.take(X, like(rows, X), axis=0)
+        self._assign_factorization(result)
+
+    def _assign_factorization(self, result: Factorization) -> None:
+        """Assign what depends on the number of components; rotate if asked to."""
+        self.residuals_ = result.residuals
+        self.pivot_residuals_ = result.pivot_residuals
+        self.certificate_ = result.certificate
+        self.n_components_ = result.certificate.n_components
+        self.mu_ = result.certificate.mu
+        self.mu_strict_ = result.certificate.mu_strict
+        self.path_ = residual_path(result, self.relaxation)
+        self._rotation = principal_rotation(result.coordinates) if self.rotate else None
+        self.embedding_ = rotated(result.coordinates, self._rotation)
+        self._extension = self._extension_of(self.dictionary_, result)
+        self.calibration_: Calibration | None = None
+        self._set_threshold(resolve_threshold(self.threshold, result))
+
+    def _set_threshold(self, threshold: float) -> None:
+        self.threshold_ = threshold
+        self.offset_ = -threshold
+
+    def _validated(self, X: Any, *, reset: bool = False) -> Any:
+        xp, _ = get_namespace(X)
+        try:
+            return validate_data(
+                self, X, reset=reset, accept_sparse="csr", dtype=[xp.float64, xp.float32]
+            )
+        except (ValueError, TypeError) as error:
+            remedies = [text for words, text in _REMEDIES.items() if words in str(error)]
+            raise type(error)("\n".join([str(error), *remedies])) from error
+
+    # -- placing points -------------------------------------------------------------------
+
+    def transform(self, X: Any) -> Array:
+        """Return the coordinates of points, seen or new (Algorithm 3).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, n_components_)
+        """
+        return self._coordinates(X)
+
+    def _coordinates(self, X: Any) -> Array:
+        check_is_fitted(self)
+        F = self._extension.coordinates(self._validated(X))
+        return rotated(finite(F), self._rotation)
+
+    def distortion_rate(self, X: Any) -> Array:
+        """Return mu(x): how far each point lies from the span of the dictionary.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            In the units of the data.
+        """
+        check_is_fitted(self)
+        return finite(self._extension.rates(self._validated(X)))
+
+    def distance_bounds(self, X: Any, Y: Any = None) -> tuple[Vector, Vector]:
+        """Return intervals that contain the true distances between points.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+        Y : array-like or sparse matrix of shape (k, n_features), optional
+            `X` itself when not given.
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (n, k)
+            `lower <= d <= upper`, rounding included; for training and for new points.
+        """
+        F, r, slack_F = self._measured(X)
+        G, q, slack_G = (F, r, slack_F) if Y is None else self._measured(Y)
+        lower, upper = distance_bounds(F, r, G, q)
+        slack = slack_F[:, None] + slack_G[None, :]
+        lower, upper = np.maximum(lower - slack, 0.0), upper + slack
+        if Y is None:
+            np.fill_diagonal(upper, 0.0)
+        return lower, upper
+
+    def _measured(self, X: Any) -> tuple[Vector, Vector, Vector]:
+        """Return coordinates, rates, and the rounding error of both, in float64."""
+        F = to_numpy(self._coordinates(X)).astype(np.float64)
+        r = to_numpy(self.distortion_rate(X)).astype(np.float64)
+        size = np.hypot(np.linalg.norm(F, axis=1), r) + self._offset_norm()
+        return F, r, self._relative_floor(self.n_components_) * size
+
+    def _offset_norm(self) -> float:
+        return 0.0
+
+    def _relative_floor(self, n_components: int) -> float:
+        """Rounding error of residuals and coordinates, relative to a point's norm."""
+        raise NotImplementedError  # pragma: no cover
+
+    # -- anomaly detection ----------------------------------------------------------------
+
+    def score_samples(self, X: Any) -> Array:
+        """Return minus the distortion rate: the larger, the more normal.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        return -self.distortion_rate(X)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return threshold minus distortion rate: at least 0 for normal points.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        scores = self.score_samples(X)
+        return self.threshold_ + scores
+
+    def predict(self, X: Any) -> Array:
+        """Return +1 for normal points and -1 for anomalies (Definition normality).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            `decision_function(X) >= 0` as +1 and -1.
+        """
+        normal = self.decision_function(X) >= 0
+        xp = namespace(normal)
+        return 2 * xp.astype(normal, xp.int64) - 1
+
+    def calibrate(self, X_normal: Any, false_alarm_rate: float = 0.01) -> Any:
+        """Set the threshold from held-out normal points, by split conformal prediction.
+
+        Parameters
+        ----------
+        X_normal : array-like or sparse matrix of shape (n_samples, n_features)
+            Normal points that were not fitted on.
+        false_alarm_rate : float in (0, 1)
+            Largest share of future normal points that may be called anomalies.
+
+        Returns
+        -------
+        self
+            With `threshold_`, `offset_` and `calibration_` set; a refit resets them.
+
+        Notes
+        -----
+        The threshold is the k-th smallest of the n rates, k = ceil((n+1)(1-rate)). For any
+        distribution, a future normal point exceeds it with probability at most the rate:
+        on average over draws of the calibration points, and as long as these are
+        exchangeable with the future ones.
+        """
+        check_is_fitted(self)
+        rate = check_false_alarm_rate(false_alarm_rate)
+        rates = np.sort(to_numpy(self.distortion_rate(X_normal)))
+        rank = conformal_rank(len(rates), rate)
+        threshold = float(rates[rank - 1])
+        self._set_threshold(threshold)
+        self.calibration_ = Calibration(float(rate), len(rates), rank, threshold)
+        return self
+
+    def explain(self, X: Any, n_neighbors: int = 5) -> Explanation:
+        """Return why points have their distortion rates.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        n_neighbors : int, default=5
+            How many of the nearest dictionary members to name (fewer if there are fewer).
+
+        Returns
+        -------
+        Explanation
+            Rates, what each feature contributed, and the nearest dictionary members.
+        """
+        rates = to_numpy(self.distortion_rate(X))
+        if not isinstance(n_neighbors, int | np.integer) or n_neighbors < 0:
+            raise ValueError(
+                f"got n_neighbors={n_neighbors!r}; allowed is an integer >= 0; pass 5 to name "
+                "the five nearest dictionary members"
+            )
+        X = self._validated(X)
+        neighbors, distances = self._nearest_members(X, int(n_neighbors))
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
+        return Explanation(rates, self._contributions(X), neighbors, distances, names)
+
+    def _contributions(self, X: Any) -> Vector:
+        dense = X.toarray() if sparse.issparse(X) else X
+        return to_numpy(finite(self._extension.residual_vectors(dense)))
+
+    def _nearest_members(self, X: Any, k: int) -> tuple[Rows, Vector]:
+        D = self.dictionary_
+        k = min(k, self.n_components_)
+        if k == 0:
+            return np.empty((X.shape[0], 0), dtype=np.intp), np.empty((X.shape[0], 0))
+        if not sparse.issparse(D):
+            X, D = (X.toarray() if sparse.issparse(X) else to_numpy(X)), to_numpy(D)
+        search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(D)
+        distances, nearest = search.kneighbors(X)
+        return to_numpy(self.dictionary_indices_)[nearest], distances
+
+    # -- the nested path ------------------------------------------------------------------
+
+    def truncate(self, *, mu: float | str | None = None, n_components: int | None = None) -> Any:
+        """Return a new fitted estimator with a shorter dictionary, without refitting.
+
+        The greedy path is nested: the first pivots of this fit are the dictionary of every
+        larger mu.
+
+        Parameters
+        ----------
+        mu : float, str or None
+            As in the constructor; at least `mu_strict_`.
+        n_components : int or None
+            At most `n_components_`. Exactly one of the two must be given.
+
+        Returns
+        -------
+        estimator
+            With that parameter set; `clone(it).fit(X)` gives the same for relaxation=1.
+            A calibration is dropped.
+        """
+        check_is_fitted(self)
+        if (mu is None) == (n_components is None):
+            raise ValueError(
+                f"got mu={mu!r} and n_components={n_components!r}; allowed is exactly one; pass "
+                "the mu or the number of components to keep"
+            )
+        if mu is None:
+            check_dimension(n_components, self.n_components_, mu)
+            new, keep = clone(self).set_params(n_components=n_components), int(n_components or 0)
+        else:
+            new, keep = clone(self).set_params(mu=mu), self._components_for(mu)
+        for name in ("n_features_in_", "feature_names_in_", "mean_"):
+            if hasattr(self, name):
+                setattr(new, name, getattr(self, name))
+        new.dictionary_indices_ = self.dictionary_indices_[:keep]
+        new.dictionary_ = self.dictionary_[:keep]
+        new._assign_factorization(self._truncated(keep, new.mu))
+        return new
+
+    def _components_for(self, mu: float | str) -> int:
+        wanted = resolve_mu(mu, self.path_[0, 0])
+        if wanted is None or wanted < self.mu_strict_:
+            raise ValueError(
+                f"got mu={mu!r}; allowed is mu >= {self.mu_strict_:.6g}, what this fit reached; "
+                "fit again with the smaller mu"
+            )
+        return int(np.argmax(self.path_[:, 0] <= wanted))
+
+    def _truncated(self, k: int, mu: Any) -> Factorization:
+        F = unrotated(self.embedding_, self._rotation)
+        xp = namespace(F)
+        dropped = xp.astype(F[:, k:], xp.float64)
+        r = xp.astype(self.residuals_, xp.float64)
+        # Pythagoras; the path holds the largest residual, measured explicitly.
+        missed = to_numpy(xp.hypot(r, xp.linalg.vector_norm(dropped, axis=1)))
+        residuals = np.minimum(missed, self.path_[k, 0])
+        residuals[to_numpy(self.dictionary_indices_[:k])] = 0.0
+        wanted = resolve_mu(mu, self.path_[0, 0])
+        old = self.certificate_
+        shrink = self._relative_floor(k) / self._relative_floor(old.n_components)
+        certificate = sign(
+            residuals,
+            mu=wanted,
+            floor=old.accuracy_floor * shrink,
+            n_components=k,
+            dtype=old.dtype,
+            route=old.route,
+            passes=old.passes,
+            stopped_by="mu" if wanted and residuals.max() <= wanted else "n_components",
+        )
+        return Factorization(
+            pivots=self.dictionary_indices_[:k],
+            coordinates=F[:, :k],
+            residuals=like(residuals, F, dtype=F.dtype),
+            pivot_residuals=self.pivot_residuals_[:k],
+            basis=self._basis_of(k),
+            mean=getattr(self, "mean_", None),
+            certificate=certificate,
+        )
+
+    def _basis_of(self, k: int) -> Array | None:
+        return None
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.array_api_support = True
+        return tags
+
+
+# -- pure functions behind the methods --------------------------------------------------------
+
+
+def check_threshold(threshold: Any) -> None:
+    """Raise unless `threshold` is "mu", "strict" or a finite number >= 0."""
+    if isinstance(threshold, str) and threshold in ("mu", "strict"):
+        return
+    allowed = 'allowed are "mu", "strict" or a finite number >= 0; pass one of these'
+    if isinstance(threshold, bool | np.bool_ | str) or not isinstance(threshold, Real):
+        kind = ValueError if isinstance(threshold, str) else TypeError
+        raise kind(f"got threshold={threshold!r}; {allowed}")
+    if not math.isfinite(threshold) or threshold < 0:
+        raise ValueError(f"got threshold={threshold!r}; {allowed}")
+
+
+def resolve_threshold(threshold: Any, result: Factorization) -> float:
+    """Return the number: rounding is added, so that every training point is normal."""
+    if not isinstance(threshold, str):
+        return float(threshold)
+    certificate = result.certificate
+    mu = certificate.mu if threshold == "mu" else certificate.mu_strict
+    if certificate.route == "cholesky":
+        return math.hypot(mu, certificate.accuracy_floor)
+    return mu + certificate.accuracy_floor
+
+
+def resolve_mu(mu: Any, largest: float) -> float | None:
+    """Return mu as a number in the units of the data, or None."""
+    checked = check_mu(mu)
+    if checked is None:
+        return None
+    value, is_percent = checked
+    return value / 100.0 * float(largest) if is_percent else value
+
+
+def check_false_alarm_rate(rate: Any) -> Fraction:
+    """Return the rate as the decimal it was written as; raise outside (0, 1)."""
+    allowed = "allowed is a number strictly between 0 and 1; pass 0.01 for one in a hundred"
+    if isinstance(rate, bool | np.bool_) or not isinstance(rate, Real):
+        raise TypeError(f"got false_alarm_rate={rate!r} of type {type(rate).__name__}; {allowed}")
+    if not 0.0 < float(rate) < 1.0:
+        raise ValueError(f"got false_alarm_rate={rate!r}; {allowed}")
+    return Fraction(str(float(rate)))
+
+
+def conformal_rank(n: int, rate: Fraction) -> int:
+    """Return k = ceil((n+1)(1-rate)); raise where n rates cannot reach the rate."""
+    rank = math.ceil((n + 1) * (1 - rate))
+    if rank > n:
+        needed = math.ceil((1 - rate) / rate)
+        raise ValueError(
+            f"got {n} calibration rows for a false-alarm rate of {float(rate):g}; allowed are "
+            f"{needed} rows or more; hold out more normal rows or raise the rate"
+        )
+    return rank
+
+
+def residual_path(result: Factorization, relaxation: float) -> Vector:
+    """Return (largest residual, s) for s = 0, 1, ... of the nested path."""
+    if relaxation == 1.0:
+        entered = to_numpy(result.pivot_residuals).astype(np.float64)
+        largest = np.append(entered, result.certificate.mu_strict)
+        largest = np.minimum.accumulate(largest)
+    else:
+        largest = _largest_residuals(result)
+    return np.column_stack([largest, np.arange(len(largest), dtype=np.float64)])
+
+
+def _largest_residuals(result: Factorization) -> Vector:
+    """Return the largest residual for every s, by Pythagoras from the coordinates."""
+    F = to_numpy(result.coordinates)
+    r = to_numpy(result.residuals).astype(np.float64)
+    exponent = binary_exponent(float(np.abs(F).max(initial=float(r.max()))), 0.0)
+    largest2 = np.zeros(F.shape[1] + 1)
+    for rows in row_blocks(len(F), 8 * (F.shape[1] + 1)):
+        block = times_power_of_two(np.column_stack([F[rows], r[rows]]), -exponent)
+        missed2 = np.cumsum(block[:, ::-1].astype(np.float64) ** 2, axis=1)[:, ::-1]
+        largest2 = np.maximum(largest2, missed2.max(axis=0))
+    return np.asarray(times_power_of_two(np.sqrt(largest2), exponent))
+
+
+def principal_rotation(F: Array) -> Array:
+    """Return the orthogonal V that turns coordinates to principal axes (remark 3, centred)."""
+    xp = namespace(F)
+    Y = F - xp.mean(F, axis=0)
+    largest = float(xp.max(xp.abs(Y))) if 0 not in F.shape else 0.0
+    Y = times_power_of_two(Y, -binary_exponent(largest, eps_of(F)))
+    V = xp.flip(xp.linalg.eigh(Y.T @ Y)[1], axis=1)
+    # The largest entry of each axis is positive, so that signs do not depend on LAPACK.
+    lead = np.argmax(np.abs(to_numpy(V)), axis=0) if 0 not in V.shape else np.empty(0, dtype=int)
+    signs = np.sign(to_numpy(V)[lead, np.arange(V.shape[1])])
+    return V * like(signs, V, dtype=V.dtype)
+
+
+def rotated(F: Array, rotation: Array | None) -> Array:
+    """Return the coordinates in the rotated axes."""
+    return F if rotation is None else F @ rotation
+
+
+def unrotated(F: Array, rotation: Array | None) -> Array:
+    """Return the coordinates in the axes of the pivots."""
+    return F if rotation is None else F @ rotation.T
+
+
+def finite(values: Array) -> Array:
+    """Return `values`; raise where a result left the range of floating-point numbers."""
+    xp = namespace(values)
+    if not bool(xp.all(xp.isfinite(values))):
+        raise ValueError(
+            "got points whose coordinates or residuals exceed the largest floating-point number; "
+            "allowed are norms below 1.8e308 (float64) or 3.4e38 (float32); divide the data by a "
+            "constant before fitting"
+        )
+    return values

@@ -1,0 +1,295 @@
+"""From data to a certified factorization: choose a source, run the loop, sign the result."""
+
+from __future__ import annotations
+
+import math
+import re
+from numbers import Integral, Real
+from typing import Any
+
+import array_api_compat
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array
+
+from isopivot._arrays import Vector, dtype_name, like, namespace, times_power_of_two
+from isopivot._factors import Cholesky, Factorization, Orthonormal
+from isopivot._gram import LinearGram
+from isopivot._greedy import greedy
+from isopivot._points import Points, as_points
+from isopivot.certificate import AccuracyError, Certificate, Progress, Route, StoppedBy
+
+__all__ = ["check_dimension", "check_mu", "factorize", "icpqr", "sign"]
+
+
+def icpqr(
+    X: Any,
+    mu: float | str | None = None,
+    n_components: int | None = None,
+    *,
+    center: bool = False,
+    relaxation: float = 1.0,
+) -> Factorization:
+    """Return a dictionary of rows of `X` whose span keeps every pairwise distance.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, m)
+        Points as rows; float64 or float32 (integers become float64), of any array-API
+        namespace. A GPU tensor stays on its GPU.
+    mu : float, str or None
+        Largest residual allowed, in the units of X, or `"p%"` of the largest (centred)
+        row norm. Distances then change by at most 2 mu. 0 goes down to what the
+        floating-point format can certify; None drops this stop.
+    n_components : int or None
+        Largest dictionary allowed, at most min(n, m).
+    center : bool
+        Whether to measure points from their mean.
+    relaxation : float in (0, 1]
+        1.0 takes exactly the greedy pivots. Below 1, pivots down to this part of the
+        largest residual are taken too: fewer passes, a larger dictionary, the same
+        promise.
+
+    Returns
+    -------
+    Factorization
+        Pivots, coordinates, residuals, basis, mean and certificate.
+
+    Raises
+    ------
+    AccuracyError
+        When 0 < mu is below what the format of X can certify on this data.
+
+    Notes
+    -----
+    Algorithms 1 and 2 of the paper with its errata 1-7 mended, in panels: the pivots are
+    those of plain greedy (ties, squared residuals within 64 eps, go to the lowest index),
+    the work is matrix products: n m s multiplications for the coordinates, and no copy of
+    X. Sparse rows with more features than rows use inner products only (Algorithm 2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isopivot import icpqr
+    >>> A = np.triu(np.ones((7, 7)))
+    >>> A[6, 6] = 20.0                      # the paper's example; its points are columns
+    >>> result = icpqr(A.T, mu=1.5)
+    >>> result.pivots + 1                   # the paper counts from 1
+    array([7, 6])
+    >>> round(result.certificate.mu_strict, 4)
+    1.2247
+    """
+    points = as_points(_checked(X), center=bool(center))
+    return factorize(points, mu=mu, n_components=n_components, relaxation=relaxation)
+
+
+def factorize(
+    points: Points,
+    *,
+    mu: float | str | None,
+    n_components: int | None,
+    relaxation: float = 1.0,
+    progress: Progress | None = None,
+) -> Factorization:
+    """Return the certified factorization of a source of vectors."""
+    limit = min(points.n, points.m)
+    check_dimension(n_components, limit, mu)
+    check_relaxation(relaxation)
+    largest = float(np.sqrt(points.norms2.max()))
+    stop = _scaled_mu(mu, largest, points.exponent)
+    factor = _arithmetic(points)
+    _check_floor(stop, factor.floor, points)
+    stopped_by = greedy(
+        factor,
+        mu=stop,
+        n_components=n_components,
+        limit=limit,
+        relaxation=float(relaxation),
+        eps=points.eps,
+        progress=progress,
+    )
+    _check_floor(stop, factor.floor, points)
+    return _unscaled(points, factor, stop, stopped_by)
+
+
+def sign(
+    residuals: Vector,
+    *,
+    mu: float | None,
+    floor: float,
+    n_components: int,
+    dtype: str,
+    route: Route,
+    passes: int,
+    stopped_by: StoppedBy,
+) -> Certificate:
+    """Return the certificate that these residuals justify."""
+    top = np.sort(residuals)[-2:]
+    mu_strict = float(top[-1])
+    return Certificate(
+        mu=max(mu or 0.0, mu_strict),
+        mu_strict=mu_strict,
+        distortion_bound=float(top.sum()) + 2.0 * floor,
+        accuracy_floor=floor,
+        route_error=0.0,
+        n_samples=len(residuals),
+        n_components=n_components,
+        dtype=dtype,
+        route=route,
+        passes=passes,
+        kernel_evaluations=None,
+        stopped_by=stopped_by,
+        certified=not mu or mu_strict <= mu,
+    )
+
+
+def check_mu(mu: Any) -> tuple[float, bool] | None:
+    """Return mu as (number, is it a percentage), or None; raise what is neither."""
+    allowed = (
+        'allowed are a finite number >= 0, a percentage such as "5%", or None together with '
+        "n_components; pass one of these"
+    )
+    if mu is None:
+        return None
+    if isinstance(mu, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d+))?\s*%\s*", mu)
+        if match is None:
+            raise ValueError(f"got mu={mu!r}; {allowed}")
+        return float(mu.strip().rstrip("%")), True
+    if isinstance(mu, bool | np.bool_) or not isinstance(mu, Real):
+        raise TypeError(f"got mu={mu!r} of type {type(mu).__name__}; {allowed}")
+    if not math.isfinite(mu) or mu < 0:
+        raise ValueError(f"got mu={mu!r}; {allowed}")
+    return float(mu), False
+
+
+def check_dimension(n_components: Any, limit: int, mu: Any) -> None:
+    """Raise unless `n_components` is None or an integer in [1, limit]."""
+    if n_components is None:
+        if mu is None:
+            raise ValueError(
+                "got mu=None and n_components=None; allowed is one None at most; set mu to the "
+                "distortion you can bear, or n_components to the dimension you want"
+            )
+        return
+    if isinstance(n_components, bool | np.bool_) or not isinstance(n_components, Integral):
+        raise TypeError(
+            f"got n_components={n_components!r} of type {type(n_components).__name__}; allowed "
+            f"is an integer from 1 to {limit}, or None; pass one of these"
+        )
+    if not 1 <= int(n_components) <= limit:
+        raise ValueError(
+            f"got n_components={n_components}; allowed is 1 to {limit}, the smaller of the "
+            "number of rows and of features; lower it, or pass None and set mu"
+        )
+
+
+def check_relaxation(relaxation: Any) -> None:
+    """Raise unless `relaxation` is a number in (0, 1]."""
+    if isinstance(relaxation, bool | np.bool_) or not isinstance(relaxation, Real):
+        raise TypeError(
+            f"got relaxation={relaxation!r} of type {type(relaxation).__name__}; allowed is a "
+            "number in (0, 1]; 1.0 takes exactly the greedy pivots"
+        )
+    if not 0.0 < float(relaxation) <= 1.0:
+        raise ValueError(
+            f"got relaxation={relaxation!r}; allowed is a number in (0, 1]; 1.0 takes exactly "
+            "the greedy pivots"
+        )
+
+
+def _arithmetic(points: Points) -> Orthonormal | Cholesky:
+    """Return the factor for a source: a basis, unless it would outweigh the embedding."""
+    if sparse.issparse(points.X) and points.m > points.n:
+        return Cholesky(LinearGram(points))
+    return Orthonormal(points)
+
+
+def _scaled_mu(mu: Any, largest: float, exponent: int) -> float | None:
+    checked = check_mu(mu)
+    if checked is None:
+        return None
+    value, is_percent = checked
+    return value / 100.0 * largest if is_percent else math.ldexp(value, -exponent)
+
+
+def _check_floor(mu: float | None, floor: float, points: Points) -> None:
+    if not mu or mu >= floor:
+        return
+    got, least = math.ldexp(mu, points.exponent), math.ldexp(floor, points.exponent)
+    name = dtype_name(points.eps)
+    wider = "float64 input or " if name == "float32" else ""
+    raise AccuracyError(
+        f"mu={got:.3g} is below what {name} can certify here ({least:.3g}); use {wider}"
+        f"mu >= {least:.3g}, or mu=0 to go as far down as is possible"
+    )
+
+
+def _unscaled(
+    points: Points, factor: Orthonormal | Cholesky, mu: float | None, stopped_by: StoppedBy
+) -> Factorization:
+    """Return the results in the units of the data."""
+    e, X = points.exponent, points.X
+    residuals = times_power_of_two(np.sqrt(factor.residual2), e)
+    pivot_residuals = times_power_of_two(factor.pivot_residuals, e)
+    basis, coordinates = factor.release()
+    if e:
+        coordinates = times_power_of_two(coordinates, e)
+    mean = None if points.mean is None else times_power_of_two(points.mean, e)
+    certificate = sign(
+        residuals,
+        mu=None if mu is None else math.ldexp(mu, e),
+        floor=_unscaled_floor(factor.floor, factor.s, points),
+        n_components=factor.s,
+        dtype=dtype_name(points.eps),
+        route=factor.route,
+        passes=1 + math.ceil(factor.rows_read / points.n),
+        stopped_by=stopped_by,
+    )
+    _check_finite(certificate)
+    return Factorization(
+        pivots=like(factor.pivots, X),
+        coordinates=coordinates.T,
+        residuals=like(residuals, X, X.dtype),
+        pivot_residuals=like(pivot_residuals, X, X.dtype),
+        basis=basis,
+        mean=mean,
+        certificate=certificate,
+    )
+
+
+def _unscaled_floor(floor: float, s: int, points: Points) -> float:
+    # Results below the normal range are rounded once more, to multiples of the tiniest float.
+    tiniest = 2.0**-149 if points.eps > 1e-10 else 2.0**-1074
+    return math.ldexp(floor, points.exponent) + (2 + s) * tiniest
+
+
+def _check_finite(certificate: Certificate) -> None:
+    if not math.isfinite(certificate.distortion_bound):
+        raise ValueError(
+            "got points whose norms exceed the largest floating-point number; allowed are norms "
+            "below 1.8e308 (float64) or 3.4e38 (float32); divide the data by a constant"
+        )
+
+
+def _checked(X: Any) -> Any:
+    """Return `X` as a finite real matrix, without a copy where its type allows."""
+    if _is_numpy_like(X):
+        return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    xp = namespace(X)
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(
+            f"got an array of shape {tuple(X.shape)}; allowed is a matrix with at least one row "
+            "and one column; reshape it to (points, features)"
+        )
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError("got complex numbers; allowed are real; stack real and imaginary parts")
+    if not xp.isdtype(X.dtype, "real floating"):
+        X = xp.astype(X, xp.float64)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("got NaN or infinity in X; allowed are finite values; impute or drop rows")
+    return X
+
+
+def _is_numpy_like(X: Any) -> bool:
+    return not array_api_compat.is_array_api_obj(X) or isinstance(X, np.ndarray)

@@ -1,0 +1,126 @@
+"""The command line as a user runs it: a process, its output, its exit code."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("matplotlib")
+
+PNG = b"\x89PNG\r\n\x1a\n"
+PICTURES = {
+    f"{data}-{view}.png"
+    for data in ("digits", "swiss-roll")
+    for view in ("path", "embedding", "distances")
+}
+
+
+def isopivot(*arguments, cwd=None, start=("-m", "isopivot.cli")):
+    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, *start, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        cwd=cwd,
+        env=environment | {"PYTHONIOENCODING": "utf-8"},
+        timeout=300,
+    )
+
+
+def table_rows(output):
+    """Cells of the printed table, one list per row of figures."""
+    lines = [line for line in output.splitlines() if line.startswith("│")]
+    return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    out = tmp_path_factory.mktemp("demo") / "new" / "folder"
+    return isopivot("demo", "--out", out), out
+
+
+def test_demo_writes_the_pictures_and_says_where(demo):
+    finished, out = demo
+    assert finished.returncode == 0, finished.stderr
+    assert {path.name for path in out.iterdir()} == PICTURES
+    for name in PICTURES:
+        assert (out / name).read_bytes().startswith(PNG)
+        assert str(out / name) in finished.stdout
+
+
+def test_demo_prints_a_certificate_that_holds(demo):
+    rows = table_rows(demo[0].stdout)
+    assert [row[0] for row in rows] == ["digits"] * 4 + ["swiss-roll"] * 4
+    for _, mu, _, bound, change, _ in rows:
+        # Three to four digits are printed of each.
+        assert float(bound) <= 2 * float(mu.split()[0]) * 1.01
+        assert 0 < float(change) <= float(bound)
+
+
+def test_demo_dimension_shrinks_as_mu_grows(demo):
+    rows = table_rows(demo[0].stdout)
+    for data in ("digits", "swiss-roll"):
+        sizes = [int(row[2].split()[0]) for row in rows if row[0] == data]
+        assert sizes == sorted(sizes, reverse=True)
+        assert sizes[0] > sizes[-1] > 0
+
+
+def test_demo_is_quiet_without_a_terminal(demo):
+    assert "fitting" not in demo[0].stderr
+    assert "drawing" not in demo[0].stderr
+
+
+def test_help_has_an_example():
+    finished = isopivot("--help")
+    assert finished.returncode == 0
+    assert "isopivot demo --out" in finished.stdout
+
+
+def test_version():
+    from importlib.metadata import version
+
+    assert isopivot("--version").stdout.split() == ["isopivot", version("isopivot")]
+
+
+@pytest.mark.parametrize("inside", ["", "below"])
+def test_a_file_in_the_way_is_one_line_not_a_traceback(tmp_path, inside):
+    (tmp_path / "file").write_text("mine")
+    target = tmp_path / "file" / inside
+    finished = isopivot("demo", "--out", target)
+    assert finished.returncode == 1
+    assert finished.stdout == ""
+    (line,) = finished.stderr.splitlines()
+    assert line.startswith(f"isopivot: cannot write to '{target}'")
+    assert line.endswith("choose a folder you may write to with --out DIR")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written(tmp_path):
+    tmp_path.chmod(0o500)
+    finished = isopivot("demo", "--out", tmp_path)
+    assert finished.returncode == 1
+    assert "Permission denied; choose a folder" in finished.stderr
+
+
+@pytest.mark.parametrize("name", ["typer", "rich", "matplotlib"])
+def test_a_missing_extra_is_named_with_its_remedy(name):
+    code = f"import sys; sys.modules[{name!r}] = None; from isopivot.cli import main; main()"
+    finished = isopivot("demo", start=("-c", code))
+    assert finished.returncode == 1
+    assert finished.stderr.splitlines() == [
+        f'isopivot: the command line needs {name}; pip install "isopivot[cli,plot]"'
+    ]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_for_terminals(terminal, monkeypatch, capsys):
+    from isopivot import cli
+
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
+    cli._progress("drawing")
+    assert capsys.readouterr().err == ("drawing\n" if terminal else "")

@@ -1,0 +1,37 @@
+"""What floating point may cost, from machine epsilon, the sizes and the scale of the data.
+
+M is the largest row norm before centring: rounding happens at the size of the raw numbers,
+and a centred cloud far from the origin keeps that error.
+"""
+
+import numpy as np
+
+__all__ = ["eps_of", "largest_norm", "length_slack", "q_less_slack"]
+
+
+def eps_of(X):
+    """Machine epsilon of the arithmetic that data of this dtype is worked in."""
+    dtype = np.asarray(X).dtype
+    return float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
+
+
+def largest_norm(X):
+    """The largest row norm, in longdouble so that no scale overflows."""
+    rows = np.asarray(X, dtype=np.longdouble)
+    return float(np.sqrt((rows * rows).sum(axis=1)).max(initial=0))
+
+
+def length_slack(X, *others):
+    """Rounding error of one length (residual, coordinate vector, distance) on the explicit-Q route.
+
+    A product with an orthonormal row sums m terms, and it is done twice; 10 covers centring,
+    scaling and the square root. Further arrays, such as queries, can only raise the scale.
+    """
+    M = max(largest_norm(rows) for rows in (X, *others))
+    return (10 + 2 * np.asarray(X).shape[1]) * eps_of(X) * M
+
+
+def q_less_slack(X):
+    """Rounding error of one length on the Q-less route, where squares cancel: sqrt(eps) times M."""
+    m = np.asarray(X).shape[1]
+    return float(np.sqrt((10 + 2 * m) * np.finfo(np.float64).eps)) * largest_norm(X)
