@@ -6,13 +6,19 @@ and a centred cloud far from the origin keeps that error.
 
 import numpy as np
 
-__all__ = ["eps_of", "largest_norm", "length_slack", "q_less_slack"]
+__all__ = ["eps_of", "largest_norm", "length_slack", "q_less_slack", "smallest_of"]
 
 
 def eps_of(X):
     """Machine epsilon of the arithmetic that data of this dtype is worked in."""
     dtype = np.asarray(X).dtype
     return float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
+
+
+def smallest_of(X):
+    """The smallest number above zero of the arithmetic that data of this dtype is worked in."""
+    dtype = np.asarray(X).dtype
+    return float(np.finfo(dtype if dtype.kind == "f" else np.float64).smallest_subnormal)
 
 
 def largest_norm(X):
@@ -25,10 +31,12 @@ def length_slack(X, *others):
     """Rounding error of one length (residual, coordinate vector, distance) on the explicit-Q route.
 
     A product with an orthonormal row sums m terms, and it is done twice; 10 covers centring,
-    scaling and the square root. Further arrays, such as queries, can only raise the scale.
+    scaling and the square root. Each of these may also lose one subnormal number to underflow.
+    Further arrays, such as queries, can only raise the scale.
     """
     M = max(largest_norm(rows) for rows in (X, *others))
-    return (10 + 2 * np.asarray(X).shape[1]) * eps_of(X) * M
+    operations = 10 + 2 * np.asarray(X).shape[1]
+    return operations * (eps_of(X) * M + smallest_of(X))
 
 
 def q_less_slack(X):

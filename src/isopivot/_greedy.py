@@ -90,13 +90,13 @@ def next_panel(
     Rows are refreshed from the largest bound downwards, in growing batches, until the
     leaders are up to date: exactly the rows whose stale bound could still matter.
     """
-    rows = leaders(factor.upper2, batch, stop2, eps)
-    while len(behind := factor.behind(rows, stop2)):
-        factor.refresh(behind, stop2)
+    rows = leaders(factor.upper2, PANEL, stop2, eps)
+    while len(factor.behind(rows, stop2)):
+        candidates = leaders(factor.upper2, batch, stop2, eps)
+        factor.refresh(factor.behind(candidates, stop2), stop2)
+        rows = leaders(factor.upper2, PANEL, stop2, eps)
         batch = min(2 * batch, factor.n)
-        rows = leaders(factor.upper2, batch, stop2, eps)
     others = factor.upper2
-    rows = leaders(others, PANEL, stop2, eps)
     others[rows] = 0.0
     bound2 = float(others.max())
     fence = int(np.argmax(others >= bound2 * (1.0 - 2.0 * TIES * eps)))

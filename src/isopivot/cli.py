@@ -2,10 +2,11 @@
 
 import sys
 import tempfile
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
+
+from isopivot import __version__
 
 if TYPE_CHECKING:
     import typer
@@ -32,7 +33,7 @@ def build_app() -> "typer.Typer":
 
     def show_version(wanted: bool) -> None:
         if wanted:
-            typer.echo(f"isopivot {version('isopivot')}")
+            typer.echo(f"isopivot {__version__}")
             raise typer.Exit
 
     # With a callback a lone command stays a subcommand: `isopivot demo`, not `isopivot`.

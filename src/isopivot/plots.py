@@ -82,7 +82,7 @@ def plot_path(
     if len(marks):
         ax.legend()
     _mu_axis(ax, steps[:, 0])
-    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     ax.set(xlabel=r"$\mu$ (units of the data)", ylabel="dimension s", ylim=(0, None))
     ax.set_title(r"Dimension needed for each $\mu$ (one fit)")
     return ax
@@ -143,7 +143,7 @@ def plot_embedding(
     n_components = np.shape(embedding)[1]
     ax.set(xlabel="coordinate 1 (units of the data)", ylabel="coordinate 2")
     ax.set(title=f"Embedding: {min(2, n_components)} of {n_components} coordinates")
-    ax.set_aspect("equal")
+    ax.set_aspect("equal", adjustable="datalim")
     return ax
 
 
