@@ -17,7 +17,7 @@ Array = Any
 Vector = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
-BLOCK_BYTES = 1 << 21  # a block of rows that stays in the cache while it is used twice
+BLOCK_BYTES = 1 << 22  # a block of rows that stays in the cache while it is used twice
 
 
 class AccuracyError(ValueError):
@@ -93,6 +93,24 @@ def times_power_of_two(values: Array, exponent: int) -> Array:
         return values
     half = exponent // 2
     return (values * 2.0**half) * 2.0 ** (exponent - half)
+
+
+def safe_norm(vector: Array) -> float:
+    """Return the Euclidean norm, whatever the scale of the entries."""
+    values = to_numpy(vector).astype(np.float64)
+    exponent = binary_exponent(float(np.abs(values).max(initial=0.0)), 0.0)
+    return float(
+        times_power_of_two(np.linalg.norm(times_power_of_two(values, -exponent)), exponent)
+    )
+
+
+def take_rows(X: Array, rows: Rows) -> Array:
+    """Return a copy of the given rows."""
+    if isinstance(X, np.ndarray) and X.flags.c_contiguous:
+        return X.take(rows, axis=0, mode="clip")  # no bounds check, no detour
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return X[rows]  # take would first copy all of an array in another order
+    return namespace(X).take(X, like(rows, X), axis=0)
 
 
 def put_columns(target: Array, columns: Rows, values: Array) -> Array:

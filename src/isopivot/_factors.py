@@ -91,7 +91,7 @@ class VectorSource(Protocol):
     def vectors(self, rows: Rows | slice) -> Array: ...
     def project(self, rows: Rows | slice, V: Array) -> Array: ...
     def gram(self, rows: Rows) -> Vector: ...
-    def empty(self, n_rows: int, n_columns: int) -> Array: ...
+    def zeros(self, n_rows: int, n_columns: int) -> Array: ...
 
 
 class GramSource(Protocol):
@@ -108,9 +108,9 @@ class GramSource(Protocol):
 class _RowBuffer:
     """A matrix that grows by rows; in place with NumPy, so that no second copy exists."""
 
-    def __init__(self, zeros: Callable[[int], Array]) -> None:
+    def __init__(self, zeros: Callable[[int], Array], capacity: int) -> None:
         self._zeros = zeros
-        self._data = zeros(0)
+        self._data = zeros(capacity)
         self.size = 0
 
     @property
@@ -153,7 +153,9 @@ class _RowBuffer:
 class Factor:
     """Coordinates and residuals of all points, brought up to date on demand."""
 
-    def __init__(self, norms2: Vector, zeros: Callable[[int], Array], row_bytes: int) -> None:
+    def __init__(
+        self, norms2: Vector, zeros: Callable[[int], Array], capacity: int, row_bytes: int
+    ) -> None:
         n = len(norms2)
         self.n = n
         self.residual2 = norms2.copy()
@@ -163,7 +165,7 @@ class Factor:
         self.pivots: Rows = np.empty(0, dtype=np.intp)
         self.pivot_residuals: Vector = np.empty(0)
         self.rows_read = n
-        self._F = _RowBuffer(zeros)
+        self._F = _RowBuffer(zeros, capacity)
         self._row_bytes = row_bytes
 
     @property
@@ -233,10 +235,11 @@ class Orthonormal(Factor):
 
     route: Route = "orthonormal"
 
-    def __init__(self, points: VectorSource) -> None:
-        super().__init__(points.norms2, lambda k: points.empty(k, points.n), points.row_bytes)
+    def __init__(self, points: VectorSource, capacity: int = 0) -> None:
+        columns = lambda k: points.zeros(k, points.n)  # noqa: E731
+        super().__init__(points.norms2, columns, capacity, points.row_bytes)
         self.points = points
-        self._Q = _RowBuffer(lambda k: points.empty(k, points.m))
+        self._Q = _RowBuffer(lambda k: points.zeros(k, points.m), capacity)
         self._unit = SLACK * points.eps * points.reach
         self.slack2 = self._unit * points.reach
         self._reach2 = float(points.reach.max()) ** 2
@@ -268,7 +271,7 @@ class Orthonormal(Factor):
             F = to_numpy(self._fresh(rows)).astype(np.float64, copy=False)
             return self.points.gram(rows) - F.T @ F
         E = self.residual_vectors(rows)
-        G = to_numpy(E @ E.T).astype(np.float64, copy=False)
+        G = _gram(E)
         self._set_exact(rows, np.diagonal(G))
         return G
 
@@ -277,19 +280,15 @@ class Orthonormal(Factor):
 
         Each is tested before it is admitted (errata 3), by its explicit residual R_jj.
         """
-        xp = namespace(self.Q)
-        first, R1 = xp.linalg.qr(self.residual_vectors(pivots).T)
-        second = first - self.Q.T @ (self.Q @ first)
-        directions, R2 = xp.linalg.qr(second)
-        diagonal = np.diagonal(to_numpy(R2 @ R1)).astype(np.float64)
-        k = _leading_true(diagonal**2 > stop2)
+        E = self.residual_vectors(pivots)
+        new, entered = orthonormalised(E, self.Q, stop2)
+        k = len(entered)
         if k == 0:
-            self._set_exact(pivots[:1], diagonal[:1] ** 2)
+            self._set_exact(pivots[:1], np.minimum(_squared_norms(E[:1, :]), stop2))
             return 0
-        signs = like(np.where(diagonal[:k] < 0, -1.0, 1.0), self.Q, dtype=self.Q.dtype)
         self._Q.grow(k)
-        self._Q.put(self.s, slice(None), (directions[:, :k] * signs[None, :]).T)
-        self._admit(pivots[:k], np.abs(diagonal[:k]))
+        self._Q.put(self.s, slice(None), new)
+        self._admit(pivots[:k], entered)
         return k
 
     def _coordinates(self, part: Rows | slice, start: int) -> Array:
@@ -344,8 +343,9 @@ class Cholesky(Factor):
 
     route: Route = "cholesky"
 
-    def __init__(self, source: GramSource) -> None:
-        super().__init__(source.norms2, lambda k: np.zeros((k, source.n)), 8 * source.roundings)
+    def __init__(self, source: GramSource, capacity: int = 0) -> None:
+        columns = lambda k: np.zeros((k, source.n))  # noqa: E731
+        super().__init__(source.norms2, columns, capacity, 8 * source.roundings)
         self.source = source
         self.T = np.zeros((0, 0))
 
@@ -365,7 +365,7 @@ class Cholesky(Factor):
         L = leading_cholesky(self.gram(pivots), stop2)
         k = len(L)
         if k == 0:
-            self.residual2[pivots[0]] = 0.0
+            self.residual2[pivots[0]] = min(self.residual2[pivots[0]], stop2)
             return 0
         s = self.s
         T = np.zeros((s + k, s + k))
@@ -429,14 +429,39 @@ def leading_cholesky(G: Vector, stop2: float) -> Vector:
     return L
 
 
+def orthonormalised(E: Array, Q: Array, stop2: float) -> tuple[Array, Vector]:
+    """Return orthonormal rows for the leading rows of E, orthogonal to Q, and their R_jj.
+
+    Rows whose residual does not exceed stop2 end it. E was orthogonalised against Q once;
+    here again, block by block, until what a pass removes is negligible: Cholesky QR, whose
+    weakness, nearly dependent rows, pivoting has ruled out.
+    """
+    L = leading_cholesky(_gram(E), stop2)
+    entered = np.diagonal(L)
+    new = _solved(L, E[: len(L), :])
+    for _ in range(4):
+        new = new - (new @ Q.T) @ Q
+        G = _gram(new)
+        L = leading_cholesky(G, 0.0)
+        new, entered = _solved(L, new[: len(L), :]), entered[: len(L)] * np.diagonal(L)
+        if len(L) == len(G) and np.abs(G - np.eye(len(G))).max(initial=0.0) < 1e-3:
+            break
+    return new, entered
+
+
+def _gram(E: Array) -> Vector:
+    return to_numpy(E @ E.T).astype(np.float64, copy=False)
+
+
+def _solved(L: Vector, E: Array) -> Array:
+    """Return L^-1 E; L is small and, after pivoting, far from singular."""
+    return like(np.linalg.inv(L), E, dtype=E.dtype) @ E
+
+
 def _squared_norms(E: Array) -> Vector:
     xp = namespace(E)
     wide = xp.astype(E, xp.float64, copy=False)
     return to_numpy(xp.vecdot(wide, wide))
-
-
-def _leading_true(flags: npt.NDArray[np.bool_]) -> int:
-    return len(flags) if flags.all() else int(np.argmin(flags))
 
 
 def _as_range(rows: Rows) -> Rows | slice:

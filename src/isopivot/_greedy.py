@@ -105,7 +105,9 @@ def next_panel(
 
 def leaders(upper2: Vector, count: int, stop2: float, eps: float) -> Rows:
     """Return the `count` rows with the largest bound above stop2, ties by lowest index."""
-    rows = np.flatnonzero(upper2 > stop2)
+    rows = np.flatnonzero(upper2 > max(stop2, _sieve(upper2, count)))
+    if len(rows) < count:
+        rows = np.flatnonzero(upper2 > stop2)
     if len(rows) <= count:
         return rows
     values = upper2[rows]
@@ -113,6 +115,15 @@ def leaders(upper2: Vector, count: int, stop2: float, eps: float) -> Rows:
     above = rows[values > cut * (1.0 + TIES * eps)]
     tied = rows[(values <= cut * (1.0 + TIES * eps)) & (values >= cut * (1.0 - TIES * eps))]
     return np.sort(np.concatenate([above, tied[: count - len(above)]]))
+
+
+def _sieve(upper2: Vector, count: int) -> float:
+    """Return a value that somewhat more than `count` bounds exceed, guessed from a sample."""
+    sample = upper2[:: max(1, len(upper2) // 4096)]
+    share = int(np.ceil(2.0 * count * len(sample) / len(upper2))) + 16
+    if share >= len(sample):
+        return 0.0
+    return float(np.partition(sample, len(sample) - share)[len(sample) - share])
 
 
 def panel_pivots(

@@ -6,7 +6,6 @@ rows by the mean and divides them by a power of two while it hands out blocks of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from isopivot._arrays import (
     like,
     namespace,
     row_blocks,
+    take_rows,
     times_power_of_two,
     to_numpy,
     zeros,
@@ -85,7 +85,7 @@ class Points:
         Y = self.vectors(rows)
         return to_numpy(Y @ Y.T).astype(np.float64, copy=False)
 
-    def empty(self, n_rows: int, n_columns: int) -> Array:
+    def zeros(self, n_rows: int, n_columns: int) -> Array:
         """Return a zero matrix in the namespace, dtype and device of the points."""
         return zeros((n_rows, n_columns), self.X)
 
@@ -98,10 +98,7 @@ class Points:
 
     def raw(self, rows: Selection) -> Array:
         """Return the rows as given, up to the power of two."""
-        if isinstance(rows, slice):
-            block = self.X[rows, :]
-        else:
-            block = self.xp.take(self.X, like(rows, self.X), axis=0)
+        block = self.X[rows, :] if isinstance(rows, slice) else take_rows(self.X, rows)
         return times_power_of_two(block, -self.exponent)
 
     def _dense(self, block: Array) -> Array:
@@ -116,7 +113,8 @@ class Points:
         return np.asarray(to_numpy(self.xp.vecdot(wide, wide)))
 
     def _sum(self, block: Array) -> Vector:
-        return to_numpy(self.xp.sum(self.xp.astype(block, self.xp.float64, copy=False), axis=0))
+        ones = self.xp.ones_like(block[:, 0])
+        return to_numpy(ones @ block).astype(np.float64)
 
     def _blocks(self) -> Any:
         return row_blocks(self.n, self.row_bytes)
@@ -139,12 +137,20 @@ class Points:
         return max(float(self.xp.max(self.xp.abs(self.X[rows, :]))) for rows in self._blocks())
 
     def _centred_norms2(self, raw2: Vector) -> Vector:
-        norms2 = np.empty(self.n)
-        for rows in self._blocks():
-            norms2[rows] = self._norms2(self.vectors(rows))
+        """Return squared norms of the centred points; explicitly where terms would cancel."""
+        mean = to_numpy(self.mean).astype(np.float64)
+        cross = np.concatenate([self._times_mean(rows) for rows in self._blocks()])
+        norms2: Vector = raw2 - 2.0 * cross + mean @ mean
+        near = np.flatnonzero(norms2 < 0.25 * raw2)
+        for block in row_blocks(len(near), self.row_bytes):
+            norms2[near[block]] = self._norms2(self.vectors(near[block]))
         # Identical rows differ from their rounded mean by rounding alone.
         norms2[norms2 <= (10 * self.eps * self.largest) ** 2] = 0.0
         return norms2
+
+    def _times_mean(self, rows: Selection) -> Vector:
+        wide = self.xp.astype(self.raw(rows), self.xp.float64, copy=False)
+        return np.asarray(to_numpy(wide @ self.xp.astype(self.mean, self.xp.float64)))
 
 
 class SparsePoints(Points):
@@ -158,9 +164,6 @@ class SparsePoints(Points):
         mean = self.mean.astype(np.float64)
         cross = S @ mean
         return np.asarray(G - cross[:, None] - cross[None, :] + mean @ mean)
-
-    def raw(self, rows: Selection) -> Any:
-        return times_power_of_two(self.X[rows], -self.exponent)
 
     def _dense(self, block: Any) -> Array:
         return block.toarray()
@@ -183,21 +186,9 @@ class SparsePoints(Points):
     def _largest_entry(self) -> float:
         return float(np.abs(self.X.data).max()) if self.X.nnz else 0.0
 
-    def _centred_norms2(self, raw2: Vector) -> Vector:
+    def _times_mean(self, rows: Selection) -> Vector:
         assert self.mean is not None
-        mean = self.mean.astype(np.float64)
-        cross = np.concatenate([self.raw(rows) @ mean for rows in self._blocks()])
-        norms2: Vector = raw2 - 2.0 * cross + mean @ mean
-        # Where a row is close to the mean the three terms cancel: measure those densely.
-        for near in _blocks_of(np.flatnonzero(norms2 < 1e-3 * raw2), self.row_bytes):
-            norms2[near] = self._norms2(self.vectors(near))
-        norms2[norms2 <= (10 * self.eps * self.largest) ** 2] = 0.0
-        return norms2
-
-
-def _blocks_of(rows: Rows, row_bytes: int) -> Iterator[Rows]:
-    for block in row_blocks(len(rows), row_bytes):
-        yield rows[block]
+        return np.asarray(self.raw(rows) @ self.mean.astype(np.float64))
 
 
 def as_points(X: Any, *, center: bool) -> Points:

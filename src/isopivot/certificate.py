@@ -222,10 +222,10 @@ class _Cloud:
     def __init__(self, X: Any, exponent: int) -> None:
         self.X, self._exponent = X, exponent
         self._mean: Any = 0.0
+        blocks = list(row_blocks(X.shape[0], 8 * X.shape[1]))
         if not sparse.issparse(X):
-            self._mean = self.rows(slice(None)).mean(axis=0) if X.shape[0] else 0.0
-        blocks = (self.rows(block) for block in row_blocks(X.shape[0], 8 * X.shape[1]))
-        self.norms2 = np.concatenate([_row_norms2(rows) for rows in blocks])
+            self._mean = sum(self.rows(block).sum(axis=0) for block in blocks) / X.shape[0]
+        self.norms2 = np.concatenate([_row_norms2(self.rows(block)) for block in blocks])
 
     def rows(self, which: Any) -> Any:
         block = times_power_of_two(self.X[which].astype(np.float64), -self._exponent)

@@ -97,7 +97,7 @@ def factorize(
     check_relaxation(relaxation)
     largest = float(np.sqrt(points.norms2.max()))
     stop = _scaled_mu(mu, largest, points.exponent)
-    factor = _arithmetic(points)
+    factor = _arithmetic(points, n_components or 0)
     _check_floor(stop, factor.floor, points)
     stopped_by = greedy(
         factor,
@@ -198,11 +198,11 @@ def check_relaxation(relaxation: Any) -> None:
         )
 
 
-def _arithmetic(points: Points) -> Orthonormal | Cholesky:
+def _arithmetic(points: Points, capacity: int) -> Orthonormal | Cholesky:
     """Return the factor for a source: a basis, unless it would outweigh the embedding."""
     if sparse.issparse(points.X) and points.m > points.n:
-        return Cholesky(LinearGram(points))
-    return Orthonormal(points)
+        return Cholesky(LinearGram(points), capacity)
+    return Orthonormal(points, capacity)
 
 
 def _scaled_mu(mu: Any, largest: float, exponent: int) -> float | None:

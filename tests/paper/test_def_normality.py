@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from isopivot import ICPQR
 from strategies import problems, seeds
@@ -24,6 +25,18 @@ def test_every_training_row_is_normal_in_a_batch_and_alone(problem, center, rota
     model = ICPQR(mu=mu, center=center, rotate=rotate, threshold=threshold).fit(X)
     assert (model.predict(X) == 1).all()
     assert all(model.predict(row[None])[0] == 1 for row in X)
+
+
+@given(
+    problem=problems(dtypes=(np.float64,)),
+    center=st.booleans(),
+    threshold=st.sampled_from(["mu", "strict"]),
+)
+def test_every_sparse_training_row_is_normal_in_a_batch_and_alone(problem, center, threshold):
+    X, mu = problem
+    model = ICPQR(mu=mu, center=center, threshold=threshold).fit(csr_array(X))
+    assert (model.predict(csr_array(X)) == 1).all()
+    assert all(model.predict(csr_array(row[None]))[0] == 1 for row in X)
 
 
 @given(problem=problems(), center=st.booleans())

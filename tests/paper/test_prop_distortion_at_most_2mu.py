@@ -47,6 +47,18 @@ def test_sparse_rows_keep_the_promise(problem, center):
     assert max_distortion(X, result.coordinates) <= result.certificate.distortion_bound
 
 
+@pytest.mark.parametrize("as_input", [np.asarray, csr_array])
+def test_point_exactly_at_mu_keeps_its_residual(as_input):
+    for seed in range(100):
+        X = np.random.default_rng(seed).standard_normal((3, 12))
+        X[1] = -0.97 * X[0]
+        norms = np.linalg.norm(X, axis=1)
+        result = icpqr(as_input(X), norms.max())
+        if len(result.pivots) == 0:
+            assert np.abs(result.residuals - norms).max() <= q_less_slack(X)
+        assert max_distortion(X, result.coordinates) <= result.certificate.distortion_bound
+
+
 @given(X=point_sets(), center=st.booleans())
 def test_mu_zero_keeps_every_distance_to_rounding(X, center):
     result = icpqr(X, 0.0, center=center)

@@ -4,11 +4,12 @@ so the image of x solves a triangular system, and equals Q^T x."""
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from isopivot import ICPQR
 from reference import distances
 from strategies import problems, seeds
-from tolerances import largest_norm, length_slack
+from tolerances import largest_norm, length_slack, q_less_slack
 
 
 def queries_like(X, seed, n=7):
@@ -62,6 +63,17 @@ def test_training_rows_map_to_their_own_embedding(problem, center, rotate):
     alone = np.vstack([model.transform(row[None]) for row in X])
     assert np.abs(together - model.embedding_).max(initial=0) <= length_slack(X)
     assert np.abs(alone - model.embedding_).max(initial=0) <= length_slack(X)
+
+
+@given(problem=problems(dtypes=(np.float64,)), center=st.booleans())
+def test_sparse_training_rows_map_to_their_own_embedding(problem, center):
+    X, mu = problem
+    model = ICPQR(mu=mu, center=center).fit(csr_array(X))
+    q_less = model.certificate_.route == "cholesky"
+    slack = q_less_slack(X) if q_less else length_slack(X)
+    alone = np.vstack([model.transform(csr_array(row[None])) for row in X])
+    assert np.abs(model.transform(csr_array(X)) - model.embedding_).max(initial=0) <= slack
+    assert np.abs(alone - model.embedding_).max(initial=0) <= slack
 
 
 @given(problem=problems(), center=st.booleans(), seed=seeds)

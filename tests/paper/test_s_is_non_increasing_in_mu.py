@@ -1,6 +1,6 @@
-"""Sections 1.3 and 2.4: s never grows with mu, and the greedy dictionaries are nested.
+"""Sections 1.3 and 2.3: s never grows with mu, and the greedy dictionaries are nested.
 
-Remark 1 of section 2.4 reads the same path the other way: a limit on s gives the smallest mu
+Remark 1 of section 2.3 reads the same path the other way: a limit on s gives the smallest mu
 that the path reaches with it.
 """
 
@@ -45,6 +45,8 @@ def test_truncating_equals_fitting_with_the_larger_mu(problem):
     X, small, large = problem
     assume(large > 0)
     model = ICPQR(mu=small).fit(X)
+    # A mu within rounding of a point of the path may fall on either side of it.
+    assume((np.abs(model.path_[:, 0] - large) > length_slack(X)).all())
     cut, again = model.truncate(mu=large), ICPQR(mu=large).fit(X)
     assert cut.dictionary_indices_.tolist() == again.dictionary_indices_.tolist()
     assert np.abs(cut.residuals_ - again.residuals_).max() <= 2 * length_slack(X)

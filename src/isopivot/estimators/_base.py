@@ -28,6 +28,7 @@ from isopivot._arrays import (
     like,
     namespace,
     row_blocks,
+    take_rows,
     times_power_of_two,
     to_numpy,
 )
@@ -191,10 +192,8 @@ class DictionaryEstimator(
         raise NotImplementedError  # pragma: no cover
 
     def _assign(self, X: Any, result: Factorization) -> None:
-        rows = result.pivots
-        self.dictionary_indices_ = rows
-        xp = namespace(X)
-        self.dictionary_ = X[rows] if sparse.issparse(X) else xp.take(X, like(rows, X), axis=0)
+        self.dictionary_indices_ = result.pivots
+        self.dictionary_ = take_rows(X, to_numpy(result.pivots))
         self._assign_factorization(result)
 
     def _assign_factorization(self, result: Factorization) -> None:
@@ -288,7 +287,7 @@ class DictionaryEstimator(
         """Return coordinates, rates, and the rounding error of both, in float64."""
         F = to_numpy(self._coordinates(X)).astype(np.float64)
         r = to_numpy(self.distortion_rate(X)).astype(np.float64)
-        size = np.hypot(np.linalg.norm(F, axis=1), r) + self._offset_norm()
+        size = np.hypot(np.hypot.reduce(F, axis=1), r) + self._offset_norm()
         return F, r, self._relative_floor(self.n_components_) * size
 
     def _offset_norm(self) -> float:
@@ -452,7 +451,7 @@ class DictionaryEstimator(
             if hasattr(self, name):
                 setattr(new, name, getattr(self, name))
         new.dictionary_indices_ = self.dictionary_indices_[:keep]
-        new.dictionary_ = self.dictionary_[:keep]
+        new.dictionary_ = self.dictionary_[:keep, :]
         new._assign_factorization(self._truncated(keep, new.mu))
         return new
 
@@ -467,12 +466,9 @@ class DictionaryEstimator(
 
     def _truncated(self, k: int, mu: Any) -> Factorization:
         F = unrotated(self.embedding_, self._rotation)
-        xp = namespace(F)
-        dropped = xp.astype(F[:, k:], xp.float64)
-        r = xp.astype(self.residuals_, xp.float64)
-        # Pythagoras; the path holds the largest residual, measured explicitly.
-        missed = to_numpy(xp.hypot(r, xp.linalg.vector_norm(dropped, axis=1)))
-        residuals = np.minimum(missed, self.path_[k, 0])
+        # The path holds the largest residual, measured explicitly.
+        missed = missed_norms(to_numpy(F)[:, k:], to_numpy(self.residuals_))
+        residuals = np.minimum(missed[:, 0], self.path_[k, 0])
         residuals[to_numpy(self.dictionary_indices_[:k])] = 0.0
         wanted = resolve_mu(mu, self.path_[0, 0])
         old = self.certificate_
@@ -581,16 +577,19 @@ def residual_path(result: Factorization, relaxation: float) -> Vector:
 
 
 def _largest_residuals(result: Factorization) -> Vector:
-    """Return the largest residual for every s, by Pythagoras from the coordinates."""
-    F = to_numpy(result.coordinates)
-    r = to_numpy(result.residuals).astype(np.float64)
-    exponent = binary_exponent(float(np.abs(F).max(initial=float(r.max()))), 0.0)
-    largest2 = np.zeros(F.shape[1] + 1)
+    F, r = to_numpy(result.coordinates), to_numpy(result.residuals)
+    largest = np.zeros(F.shape[1] + 1)
     for rows in row_blocks(len(F), 8 * (F.shape[1] + 1)):
-        block = times_power_of_two(np.column_stack([F[rows], r[rows]]), -exponent)
-        missed2 = np.cumsum(block[:, ::-1].astype(np.float64) ** 2, axis=1)[:, ::-1]
-        largest2 = np.maximum(largest2, missed2.max(axis=0))
-    return np.asarray(times_power_of_two(np.sqrt(largest2), exponent))
+        largest = np.maximum(largest, missed_norms(F[rows], r[rows]).max(axis=0))
+    return largest
+
+
+def missed_norms(F: npt.NDArray[Any], r: npt.NDArray[Any]) -> Vector:
+    """Return, for every k, the residuals that the first k coordinates leave: Pythagoras."""
+    tail = np.column_stack([F, r]).astype(np.float64)[:, ::-1]
+    exponent = binary_exponent(float(np.abs(tail).max(initial=0.0)), 0.0)
+    missed2 = np.cumsum(times_power_of_two(tail, -exponent) ** 2, axis=1)[:, ::-1]
+    return np.asarray(times_power_of_two(np.sqrt(missed2), exponent))
 
 
 def principal_rotation(F: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from isopivot._arrays import Array, eps_of, to_numpy
+from isopivot._arrays import Array, eps_of, safe_norm
 from isopivot._compat import get_namespace
 from isopivot._extension import Projection, Substitution
 from isopivot._factors import Factorization, relative_floor
@@ -170,10 +170,10 @@ class ICPQR(DictionaryEstimator):
         return Substitution.of(dictionary, T, factorization.mean)
 
     def _basis_of(self, k: int) -> Array | None:
-        return self._extension.basis[:k] if isinstance(self._extension, Projection) else None
+        return self._extension.basis[:k, :] if isinstance(self._extension, Projection) else None
 
     def _offset_norm(self) -> float:
-        return 0.0 if self.mean_ is None else float(np.linalg.norm(to_numpy(self.mean_)))
+        return 0.0 if self.mean_ is None else safe_norm(self.mean_)
 
     def _relative_floor(self, n_components: int) -> float:
         eps = eps_of(self.embedding_)

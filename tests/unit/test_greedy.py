@@ -1,0 +1,216 @@
+"""The panel-wise loop takes the pivots of plain greedy, whatever the source."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given
+from scipy import sparse
+
+import isopivot._greedy as loop
+import reference
+from isopivot import ICPQR, actual_distortion, icpqr
+from isopivot._factors import Cholesky, Orthonormal
+from isopivot._gram import LinearGram
+from isopivot._points import as_points
+from strategies import problems
+
+EPS = np.finfo(float).eps
+
+
+def noise(rng, n, m):
+    return rng.standard_normal((n, m))
+
+
+def decaying(rng, n, m):
+    return rng.standard_normal((n, m)) * np.geomspace(1, 1e-6, m)
+
+
+def clustered(rng, n, m):
+    centres = 5 * rng.standard_normal((12, m))
+    return centres[rng.integers(12, size=n)] + 0.1 * rng.standard_normal((n, m))
+
+
+def run(factor, **stop):
+    stop = {"mu": None, "n_components": None, "relaxation": 1.0, **stop}
+    limit = min(factor.n, getattr(getattr(factor, "points", None), "m", factor.n))
+    loop.greedy(factor, limit=limit, eps=EPS, **stop)
+    return factor
+
+
+@pytest.mark.parametrize("panel", [2, 16, 256])
+@pytest.mark.parametrize(("n", "m"), [(2000, 60), (150, 200), (300, 300)])
+@pytest.mark.parametrize("data", [noise, decaying, clustered])
+def test_pivots_equal_lapack(data, n, m, panel, monkeypatch):
+    monkeypatch.setattr(loop, "PANEL", panel)
+    X = data(np.random.default_rng(7), n, m)
+    s = min(n, m) // 2
+    _, lapack = scipy.linalg.qr(X.T, pivoting=True, mode="r")
+    result = icpqr(X, n_components=s)
+    np.testing.assert_array_equal(result.pivots, lapack[:s])
+    centred = X - result.mean if result.mean is not None else X - X.mean(axis=0)
+    _, lapack = scipy.linalg.qr(centred.T, pivoting=True, mode="r")
+    np.testing.assert_array_equal(icpqr(X, n_components=s, center=True).pivots, lapack[:s])
+
+
+def signs(rng):
+    return rng.choice([-1.0, 1.0], (60, 24))
+
+
+def one_hot(rng):
+    return np.eye(12)[rng.integers(12, size=80)]
+
+
+def integers(rng):
+    return rng.integers(-2, 3, (60, 8)).astype(float)
+
+
+def duplicates(rng):
+    return rng.standard_normal((10, 6))[rng.integers(10, size=50)]
+
+
+@pytest.mark.parametrize("panel", [3, 256])
+@pytest.mark.parametrize("data", [signs, one_hot, integers, duplicates])
+def test_pivots_on_ties_equal_plain_greedy(data, panel, monkeypatch):
+    monkeypatch.setattr(loop, "PANEL", panel)
+    for seed in range(10):
+        X = data(np.random.default_rng(seed))
+        plain = reference.greedy(X, 0.0)
+        # Below this the residuals of both are rounding relative to the tie window.
+        clear = plain.pivot_residuals > 0.05 * np.linalg.norm(X, axis=1).max()
+        np.testing.assert_array_equal(icpqr(X, 0.0).pivots[clear], plain.pivots[clear])
+
+
+@given(problem=problems())
+def test_pivots_equal_plain_greedy_wherever_the_gap_exceeds_the_floor(problem):
+    X, mu = problem
+    result = icpqr(X, mu)
+    floor = result.certificate.accuracy_floor
+    residuals = reference.entry_residuals(X, result.pivots)
+    for pivot, before in zip(result.pivots, residuals, strict=True):
+        # Each pivot is the argmax of the true residuals, or tied with it up to rounding.
+        assert before[pivot] >= before.max() - 2 * floor
+
+
+@pytest.mark.parametrize("data", [noise, decaying, clustered])
+def test_both_arithmetics_take_the_same_pivots(data):
+    X = data(np.random.default_rng(3), 400, 40)
+    mu = 0.01 * np.linalg.norm(X, axis=1).max()
+    points = as_points(X, center=True)
+    explicit = run(Orthonormal(points), mu=mu)
+    q_less = run(Cholesky(LinearGram(points)), mu=mu)
+    np.testing.assert_array_equal(explicit.pivots, q_less.pivots)
+    np.testing.assert_allclose(
+        np.sqrt(explicit.residual2), np.sqrt(q_less.residual2), atol=q_less.floor
+    )
+
+
+def test_cholesky_residuals_and_triangle_match_the_gram_matrix():
+    X = noise(np.random.default_rng(0), 50, 20)
+    factor = run(Cholesky(LinearGram(as_points(X, center=False))), n_components=8)
+    B = X[factor.pivots]
+    np.testing.assert_allclose(factor.T @ factor.T.T, B @ B.T, atol=50 * EPS * (B @ B.T).max())
+    assert (np.triu(factor.T, 1) == 0).all()
+
+
+def test_sparse_wide_rows_use_inner_products_and_agree_with_dense():
+    X = sparse.random(60, 400, density=0.05, format="csr", random_state=0)
+    from_sparse = icpqr(X, n_components=20, center=True)
+    from_dense = icpqr(X.toarray(), n_components=20, center=True)
+    assert from_sparse.certificate.route == "cholesky"
+    assert from_sparse.basis is None
+    np.testing.assert_array_equal(from_sparse.pivots, from_dense.pivots)
+    np.testing.assert_allclose(
+        from_sparse.residuals, from_dense.residuals, atol=from_sparse.certificate.accuracy_floor
+    )
+
+
+@pytest.mark.parametrize("gamma", [0.9, 0.5, 0.1])
+def test_relaxation_keeps_the_promise_and_needs_no_more_passes(gamma):
+    X = clustered(np.random.default_rng(5), 3000, 40)
+    exact = icpqr(X, "2%")
+    relaxed = icpqr(X, "2%", relaxation=gamma)
+    assert relaxed.certificate.certified
+    assert relaxed.certificate.mu_strict <= relaxed.certificate.mu
+    assert relaxed.certificate.passes <= exact.certificate.passes
+    worst = actual_distortion(X, relaxed.coordinates, relaxed.residuals)
+    assert worst <= relaxed.certificate.distortion_bound
+
+
+def test_stops_are_tested_before_admission_and_an_empty_dictionary_is_legal():
+    X = np.diag([3.0, 1.0, 1.0, 0.5])
+    assert list(icpqr(X, 1.0).pivots) == [0]
+    empty = icpqr(X, 3.0)
+    assert empty.certificate.n_components == 0
+    assert empty.coordinates.shape == (4, 0)
+    assert empty.certificate.stopped_by == "mu"
+    np.testing.assert_array_equal(empty.residuals, [3.0, 1.0, 1.0, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason", "certified"),
+    [
+        ({"mu": 0.7}, "mu", True),
+        ({"n_components": 2}, "n_components", True),
+        ({"mu": 0.1, "n_components": 2}, "n_components", False),
+        ({"mu": 1.5, "n_components": 3}, "mu", True),
+        ({"mu": 0.0}, "rank", True),
+        ({"n_components": 5}, "rank", True),
+    ],
+)
+def test_what_stopped_the_loop(stop, reason, certified):
+    X = np.zeros((6, 5))
+    X[:4, :4] = np.diag([3.0, 1.0, 1.0, 0.5])
+    certificate = icpqr(X, **stop).certificate
+    assert certificate.stopped_by == reason
+    assert certificate.certified is certified
+    assert certificate.mu >= certificate.mu_strict
+
+
+def test_leaders_are_the_largest_and_ties_go_to_the_lowest_index():
+    upper2 = np.array([1.0, 5.0, 3.0, 3.0, 9.0, 3.0, 0.1])
+    np.testing.assert_array_equal(loop.leaders(upper2, 3, 0.0, EPS), [1, 2, 4])
+    np.testing.assert_array_equal(loop.leaders(upper2, 10, 2.0, EPS), [1, 2, 3, 4, 5])
+    assert len(loop.leaders(upper2, 3, 9.0, EPS)) == 0
+
+
+def test_leaders_of_many_rows_equal_a_full_sort():
+    rng = np.random.default_rng(0)
+    for upper2 in (rng.random(50_000), np.sort(rng.random(50_000)), np.ones(50_000)):
+        expected = np.sort(np.argsort(-upper2, kind="stable")[:300])
+        np.testing.assert_array_equal(loop.leaders(upper2, 300, 0.0, EPS), expected)
+
+
+def test_a_panel_stops_where_a_row_outside_could_win():
+    G = np.diag([5.0, 4.0, 3.0])
+    rows = np.array([2, 4, 8])
+    take = lambda bound2, fence: loop.panel_pivots(  # noqa: E731
+        G, loop.Panel(rows, bound2, fence), 0.0, room=3, relaxation=1.0, eps=EPS
+    )
+    np.testing.assert_array_equal(take(3.5, 0), [0, 1])
+    np.testing.assert_array_equal(take(9.0, 0), [0])  # the first is always taken
+    np.testing.assert_array_equal(take(4.0, 3), [0])  # tied with row 3, which comes first
+    np.testing.assert_array_equal(take(4.0, 5), [0, 1])  # tied, and comes first itself
+
+
+def test_only_rows_that_matter_are_refreshed():
+    X = noise(np.random.default_rng(1), 20_000, 100)
+    result = ICPQR(None, 30).fit(X)
+    assert result.certificate_.passes < 12  # plain greedy needs 31
+
+
+def test_progress_reports_pivots_and_can_stop_the_loop():
+    X = noise(np.random.default_rng(1), 500, 50)
+    seen = []
+    factor = Orthonormal(as_points(X, center=False))
+    reason = loop.greedy(
+        factor,
+        mu=None,
+        n_components=40,
+        limit=50,
+        relaxation=1.0,
+        eps=EPS,
+        progress=lambda done, most: seen.append((done, most)) or done >= 5,
+    )
+    assert reason == "n_components"
+    assert seen[-1] == (factor.s, 40)
+    assert 5 <= factor.s < 40
