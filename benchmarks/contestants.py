@@ -17,16 +17,11 @@ import lapack
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a result is worth. Absent parts are None.
-
-    `projection` says that the embedding is an orthogonal projection and `residuals` its residual
-    norms, so that they may prune the search for the worst pair.
-    """
+    """What a result is worth. Absent parts are None."""
 
     s: int
     embedding: np.ndarray | None = None
     residuals: np.ndarray | None = None
-    projection: bool = False
     pivots: np.ndarray | None = None
     bound: float | None = None
     passes: float | None = None
@@ -94,7 +89,7 @@ def _geqp3rk(vendor):
 
 def _judge_geqp3rk(X, s, qr):
     embedding, residuals = lapack.unpack(qr)
-    return Outcome(qr.rank, embedding, residuals, True, qr.order[: qr.rank])
+    return Outcome(qr.rank, embedding, residuals, qr.order[: qr.rank])
 
 
 def _kept_geqp3rk(qr):
@@ -112,7 +107,7 @@ def _judge_full_qr(X, s, result):
     head, tail, order = result
     embedding, residuals = np.empty((len(X), s)), np.empty(len(X))
     embedding[order], residuals[order] = head.T, np.linalg.norm(tail, axis=0)
-    return Outcome(s, embedding, residuals, True, order[:s])
+    return Outcome(s, embedding, residuals, order[:s])
 
 
 # scikit-learn
@@ -137,7 +132,6 @@ def _incremental_pca(X, s):
 
 def _judge_pca(X, s, result):
     embedding, model = result
-    # Not marked as a projection: the randomized solver returns one only approximately.
     rest = X - embedding @ model.components_ - model.mean_
     return Outcome(embedding.shape[1], embedding, np.linalg.norm(rest, axis=1))
 
@@ -161,7 +155,6 @@ def _judge_icpqr(X, s, result):
         result.coordinates.shape[1],
         result.coordinates,
         result.residuals,
-        X.dtype == np.float64,  # residuals of float32 are too coarse to rule pairs out
         result.pivots,
         result.certificate.distortion_bound,
         result.certificate.passes,
@@ -185,7 +178,6 @@ def _judge_estimator(X, s, model):
         model.n_components_,
         model.embedding_,
         model.residuals_,
-        True,
         None,
         certificate.distortion_bound,
         certificate.passes,

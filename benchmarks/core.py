@@ -27,7 +27,7 @@ from cases import FULL, QUICK, Case, data
 from contestants import BASELINE, CONTESTANTS, FLOOR
 
 HERE = Path(__file__).parent
-BUSY = 0.5  # load per processor at the start above which the report carries a warning
+BUSY = 10.0  # percent of the processors taken by other programs, above which a row is marked
 COLUMNS = (
     "contestant",
     "median s",
@@ -57,48 +57,48 @@ NOTES = """\
   from which twice that value follows up to rounding errors that it does not bound.
 - ICPQR.fit and PCA subtract the mean; icpqr, dgeqp3rk and qr take the data as they are.
 - float32 works on half the bytes: its row is information, its memory percent of the float32 X.
+- (!n %): other programs took n % of the processors meanwhile; do not trust that row's times.
 - Calls slower than 10 s are repeated at most 3 times; see the column.\
 """
 
 
-def run_case(case: Case, names: list[str], repeats: int, limit: float, folder: Path) -> dict:
-    """The named contestants on one case, as plain data."""
+def run_case(case: Case, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The chosen contestants on one case, as plain data."""
     path = folder / f"{case.name}.npy"
     np.save(path, data(case))
+    job = {
+        "data": str(path),
+        "s": case.s,
+        "repeats": options.repeats,
+        "limit": options.limit,
+        "all_pairs_rows": options.all_pairs_rows,
+        "result": str(folder / "result.json"),
+    }
     rows = {}
-    for name in names:
+    for name in chosen(options.only):
         print(f"  {case.name}: {name}", file=sys.stderr, flush=True)
-        rows[name] = run_contestant(name, path, case.s, repeats, limit)
+        rows[name] = run_contestant(job | {"contestant": name}, folder / "job.json")
     path.unlink()
     _compare(rows)
     return {"case": asdict(case), "rows": rows}
 
 
-def run_contestant(name: str, data: Path, s: int, repeats: int, limit: float) -> dict[str, Any]:
+def chosen(part: str) -> list[str]:
+    """The contestants with this in their name, and the two that the ratios need."""
+    return [c.name for c in CONTESTANTS if part in c.name or c.name in (FLOOR, BASELINE)]
+
+
+def run_contestant(job: dict[str, Any], path: Path) -> dict[str, Any]:
     """What `worker.run` returns, or {"skipped": why} or {"failed": why}."""
-    job, result = data.with_suffix(".job.json"), data.with_suffix(".result.json")
-    result.unlink(missing_ok=True)
-    job.write_text(
-        json.dumps(
-            {
-                "contestant": name,
-                "data": str(data),
-                "s": s,
-                "repeats": repeats,
-                "limit": limit,
-                "result": str(result),
-            }
-        )
-    )
-    done = subprocess.run(
-        [sys.executable, str(HERE / "worker.py"), str(job)], capture_output=True, text=True
-    )
+    path.write_text(json.dumps(job))
+    command = [sys.executable, str(HERE / "worker.py"), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == -signal.SIGALRM:
-        return {"skipped": f"skipped: one call takes over {limit:g} s"}
+        return {"skipped": f"skipped: one call takes over {job['limit']:g} s"}
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         return {"failed": f"exit status {done.returncode}: {last}"}
-    return json.loads(result.read_text())
+    return json.loads(Path(job["result"]).read_text())
 
 
 def _compare(rows: dict[str, Any]) -> None:
@@ -148,7 +148,7 @@ def _cells(name: str, row: dict[str, Any]) -> list[str]:
     time, memory = row["time"], row["extra_memory_percent"]
     return [
         name,
-        f"{time['median_s']:.3g}",
+        f"{time['median_s']:.3g}{_busy(time['others_cpu_percent'])}",
         f"{time['min_s']:.3g}-{time['max_s']:.3g}",
         str(time["repeats"]),
         _number(row["time_to_gemm"], ".2f"),
@@ -161,6 +161,10 @@ def _cells(name: str, row: dict[str, Any]) -> list[str]:
         _distortion(row["actual_distortion"]),
         _number(row["certified_bound"], ".5g"),
     ]
+
+
+def _busy(percent: float | None) -> str:
+    return f" (!{percent:.0f} %)" if percent is not None and percent > BUSY else ""
 
 
 def _number(value: float | None, form: str) -> str:
@@ -192,8 +196,6 @@ def report(surroundings: dict[str, Any], results: list[dict[str, Any]]) -> str:
         f"processors, load {surroundings['load_average_at_start']:.1f} at the start.",
         f"BLAS: {pools}.",
     ]
-    if surroundings["load_average_at_start"] > BUSY * (surroundings["cpus_allowed"] or 1):
-        head.append("**Other programs were running: do not trust these times.**")
     return "\n\n".join(["  \n".join(head), *map(table, results), NOTES]) + "\n"
 
 
@@ -209,6 +211,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--repeats", type=int, default=5, help="timed calls (default 5)")
     parser.add_argument("--limit", type=float, default=60.0, help="skip calls over this many s")
+    parser.add_argument(
+        "--all-pairs-rows",
+        type=int,
+        default=20_000,
+        help="up to this many rows, "
+        "search the actual distortion over all pairs (default 20000: half a minute per contestant)",
+    )
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for the results")
     return parser.parse_args(arguments)
 
@@ -217,12 +226,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Run, print, write. 1 when a contestant failed (a skipped one did not fail)."""
     options = parse(arguments)
     cases = QUICK if options.quick else [c for c in FULL if c.name in (options.case or [c.name])]
-    names = [c.name for c in CONTESTANTS if options.only in c.name or c.name in (FLOOR, BASELINE)]
     surroundings = measure.surroundings()
     results = []
     with tempfile.TemporaryDirectory() as folder:
         for case in cases:
-            results.append(run_case(case, names, options.repeats, options.limit, Path(folder)))
+            results.append(run_case(case, options, Path(folder)))
             # After every case, so that an interrupted run leaves what it measured.
             _write(options.out, surroundings, results)
     print(report(surroundings, results))

@@ -2,8 +2,8 @@
 
 Time is wall time: the median of several calls with the smallest and largest beside it. What a call
 needs but does not pay for (a copy of input that it overwrites) is made before the clock starts.
-The load average beside it says whether other programs took the processors meanwhile: it should
-not exceed the number of threads that the call itself keeps busy.
+Beside it: the share of the processors that other programs took meanwhile. It matters: threads of
+a BLAS wait for each other by spinning, and one busy neighbour can cost a factor of ten.
 
 Memory is measured on the first call in a fresh process, in two ways that fail differently:
 
@@ -36,6 +36,7 @@ SLOW_REPEATS = 3
 def clock(prepare: Callable[[], Any], call: Callable[[Any], Any], repeats: int) -> dict[str, Any]:
     """Seconds of `call(prepare())`: median, smallest, largest, how many."""
     seconds: list[float] = []
+    others = _OtherPrograms()
     while len(seconds) < repeats:
         argument = prepare()
         start = time.perf_counter()
@@ -49,8 +50,37 @@ def clock(prepare: Callable[[], Any], call: Callable[[Any], Any], repeats: int) 
         "min_s": min(seconds),
         "max_s": max(seconds),
         "repeats": len(seconds),
-        "load_average": os.getloadavg()[0],
+        "others_cpu_percent": others.percent(),
     }
+
+
+class _OtherPrograms:
+    """How much of the processors did not work for this process, since the object was made."""
+
+    def __init__(self) -> None:
+        self._start = self._now()
+
+    def percent(self) -> float | None:
+        """Percent of all processors; None where unknown, or too short for the kernel's ticks."""
+        wall, busy, own = (b - a for a, b in zip(self._start, self._now(), strict=True))
+        if wall < 0.5 or busy == 0:
+            return None
+        return max(0.0, 100 * (busy - own) / (wall * (os.cpu_count() or 1)))
+
+    @staticmethod
+    def _now() -> tuple[float, float, float]:
+        own = os.times()
+        return time.perf_counter(), _busy_seconds(), own.user + own.system
+
+
+def _busy_seconds() -> float:
+    """Seconds that the processors worked, time stolen by a host included; 0 where unknown."""
+    try:
+        fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
+    except OSError:
+        return 0.0
+    user, nice, system, _idle, _iowait, *rest = map(int, fields)
+    return (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK")
 
 
 def call_measured(call: Callable[[], Any], limit: float) -> tuple[Any, dict[str, int | None]]:

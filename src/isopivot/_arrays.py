@@ -92,7 +92,16 @@ def times_power_of_two(values: Array, exponent: int) -> Array:
     if exponent == 0:
         return values
     half = exponent // 2
-    return (values * 2.0**half) * 2.0 ** (exponent - half)
+    with np.errstate(over="ignore", under="ignore"):
+        return (values * 2.0**half) * 2.0 ** (exponent - half)
+
+
+def ldexp(value: float, exponent: int) -> float:
+    """Return `value * 2**exponent`; infinite where that is too large."""
+    try:
+        return math.ldexp(value, exponent)
+    except OverflowError:
+        return math.inf
 
 
 def safe_norm(vector: Array) -> float:

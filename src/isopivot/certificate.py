@@ -329,6 +329,11 @@ def _embedded(F: Any, r: Any, name: str, residuals: str) -> tuple[Vector, Vector
             f"got {residuals} of shape {r.shape}; allowed is ({F.shape[0]},); pass one residual "
             f"per row of {name}"
         )
+    if not (r >= 0).all() or not np.isfinite(r).all():
+        raise ValueError(
+            f"got negative or non-finite values in {residuals}; allowed are residuals >= 0; pass "
+            "what distortion_rate returned"
+        )
     return F, r.astype(np.float64)
 
 

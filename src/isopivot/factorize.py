@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-from numbers import Integral, Real
 from typing import Any
 
 import array_api_compat
@@ -12,14 +10,21 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from isopivot._arrays import Vector, dtype_name, like, namespace, times_power_of_two
+from isopivot._arrays import Vector, dtype_name, ldexp, like, namespace, times_power_of_two
 from isopivot._factors import Cholesky, Factorization, Orthonormal
 from isopivot._gram import LinearGram
 from isopivot._greedy import greedy
 from isopivot._points import Points, as_points
+from isopivot._validation import (
+    check_dimension,
+    check_not_none,
+    check_relaxation,
+    resolve_mu,
+    with_remedies,
+)
 from isopivot.certificate import AccuracyError, Certificate, Progress, Route, StoppedBy
 
-__all__ = ["check_dimension", "check_mu", "factorize", "icpqr", "sign"]
+__all__ = ["factorize", "icpqr", "sign"]
 
 
 def icpqr(
@@ -92,24 +97,29 @@ def factorize(
     progress: Progress | None = None,
 ) -> Factorization:
     """Return the certified factorization of a source of vectors."""
+    _check_range(points)
     limit = min(points.n, points.m)
     check_dimension(n_components, limit, mu)
     check_relaxation(relaxation)
-    largest = float(np.sqrt(points.norms2.max()))
-    stop = _scaled_mu(mu, largest, points.exponent)
+    wanted = resolve_mu(mu, ldexp(math.sqrt(points.norms2.max()), points.exponent))
+    stop = None if wanted is None else ldexp(wanted, -points.exponent)
     factor = _arithmetic(points, n_components or 0)
     _check_floor(stop, factor.floor, points)
-    stopped_by = greedy(
-        factor,
-        mu=stop,
-        n_components=n_components,
-        limit=limit,
-        relaxation=float(relaxation),
-        eps=points.eps,
-        progress=progress,
-    )
+    # Products of small blocks can raise the invalid flag for padding that is never used.
+    with np.errstate(invalid="ignore"):
+        stopped_by = greedy(
+            factor,
+            mu=stop,
+            n_components=n_components,
+            limit=limit,
+            relaxation=float(relaxation),
+            eps=points.eps,
+            progress=progress,
+        )
+    if not np.isfinite(factor.residual2).all():  # pragma: no cover
+        raise ArithmeticError("a residual is not finite: please report this as a bug")
     _check_floor(stop, factor.floor, points)
-    return _unscaled(points, factor, stop, stopped_by)
+    return _unscaled(points, factor, wanted, stopped_by)
 
 
 def sign(
@@ -143,61 +153,6 @@ def sign(
     )
 
 
-def check_mu(mu: Any) -> tuple[float, bool] | None:
-    """Return mu as (number, is it a percentage), or None; raise what is neither."""
-    allowed = (
-        'allowed are a finite number >= 0, a percentage such as "5%", or None together with '
-        "n_components; pass one of these"
-    )
-    if mu is None:
-        return None
-    if isinstance(mu, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d+))?\s*%\s*", mu)
-        if match is None:
-            raise ValueError(f"got mu={mu!r}; {allowed}")
-        return float(mu.strip().rstrip("%")), True
-    if isinstance(mu, bool | np.bool_) or not isinstance(mu, Real):
-        raise TypeError(f"got mu={mu!r} of type {type(mu).__name__}; {allowed}")
-    if not math.isfinite(mu) or mu < 0:
-        raise ValueError(f"got mu={mu!r}; {allowed}")
-    return float(mu), False
-
-
-def check_dimension(n_components: Any, limit: int, mu: Any) -> None:
-    """Raise unless `n_components` is None or an integer in [1, limit]."""
-    if n_components is None:
-        if mu is None:
-            raise ValueError(
-                "got mu=None and n_components=None; allowed is one None at most; set mu to the "
-                "distortion you can bear, or n_components to the dimension you want"
-            )
-        return
-    if isinstance(n_components, bool | np.bool_) or not isinstance(n_components, Integral):
-        raise TypeError(
-            f"got n_components={n_components!r} of type {type(n_components).__name__}; allowed "
-            f"is an integer from 1 to {limit}, or None; pass one of these"
-        )
-    if not 1 <= int(n_components) <= limit:
-        raise ValueError(
-            f"got n_components={n_components}; allowed is 1 to {limit}, the smaller of the "
-            "number of rows and of features; lower it, or pass None and set mu"
-        )
-
-
-def check_relaxation(relaxation: Any) -> None:
-    """Raise unless `relaxation` is a number in (0, 1]."""
-    if isinstance(relaxation, bool | np.bool_) or not isinstance(relaxation, Real):
-        raise TypeError(
-            f"got relaxation={relaxation!r} of type {type(relaxation).__name__}; allowed is a "
-            "number in (0, 1]; 1.0 takes exactly the greedy pivots"
-        )
-    if not 0.0 < float(relaxation) <= 1.0:
-        raise ValueError(
-            f"got relaxation={relaxation!r}; allowed is a number in (0, 1]; 1.0 takes exactly "
-            "the greedy pivots"
-        )
-
-
 def _arithmetic(points: Points, capacity: int) -> Orthonormal | Cholesky:
     """Return the factor for a source: a basis, unless it would outweigh the embedding."""
     if sparse.issparse(points.X) and points.m > points.n:
@@ -205,18 +160,10 @@ def _arithmetic(points: Points, capacity: int) -> Orthonormal | Cholesky:
     return Orthonormal(points, capacity)
 
 
-def _scaled_mu(mu: Any, largest: float, exponent: int) -> float | None:
-    checked = check_mu(mu)
-    if checked is None:
-        return None
-    value, is_percent = checked
-    return value / 100.0 * largest if is_percent else math.ldexp(value, -exponent)
-
-
 def _check_floor(mu: float | None, floor: float, points: Points) -> None:
     if not mu or mu >= floor:
         return
-    got, least = math.ldexp(mu, points.exponent), math.ldexp(floor, points.exponent)
+    got, least = ldexp(mu, points.exponent), ldexp(floor, points.exponent)
     name = dtype_name(points.eps)
     wider = "float64 input or " if name == "float32" else ""
     raise AccuracyError(
@@ -238,7 +185,7 @@ def _unscaled(
     mean = None if points.mean is None else times_power_of_two(points.mean, e)
     certificate = sign(
         residuals,
-        mu=None if mu is None else math.ldexp(mu, e),
+        mu=mu,
         floor=_unscaled_floor(factor.floor, factor.s, points),
         n_components=factor.s,
         dtype=dtype_name(points.eps),
@@ -246,12 +193,11 @@ def _unscaled(
         passes=1 + math.ceil(factor.rows_read / points.n),
         stopped_by=stopped_by,
     )
-    _check_finite(certificate)
     return Factorization(
         pivots=like(factor.pivots, X),
         coordinates=coordinates.T,
-        residuals=like(residuals, X, X.dtype),
-        pivot_residuals=like(pivot_residuals, X, X.dtype),
+        residuals=like(residuals, X),
+        pivot_residuals=like(pivot_residuals, X),
         basis=basis,
         mean=mean,
         certificate=certificate,
@@ -261,21 +207,25 @@ def _unscaled(
 def _unscaled_floor(floor: float, s: int, points: Points) -> float:
     # Results below the normal range are rounded once more, to multiples of the tiniest float.
     tiniest = 2.0**-149 if points.eps > 1e-10 else 2.0**-1074
-    return math.ldexp(floor, points.exponent) + (2 + s) * tiniest
+    return ldexp(floor, points.exponent) + (2 + s) * tiniest
 
 
-def _check_finite(certificate: Certificate) -> None:
-    if not math.isfinite(certificate.distortion_bound):
+def _check_range(points: Points) -> None:
+    largest = ldexp(points.largest, points.exponent)
+    most = float(points.xp.finfo(points.X.dtype).max)
+    if not largest <= most:
         raise ValueError(
-            "got points whose norms exceed the largest floating-point number; allowed are norms "
-            "below 1.8e308 (float64) or 3.4e38 (float32); divide the data by a constant"
+            f"got points whose norms exceed the largest {dtype_name(points.eps)}; allowed are "
+            f"norms up to {most:.2g}; divide the data by a constant"
         )
 
 
 def _checked(X: Any) -> Any:
     """Return `X` as a finite real matrix, without a copy where its type allows."""
+    check_not_none(X)
     if _is_numpy_like(X):
-        return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        with with_remedies():
+            return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     xp = namespace(X)
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(

@@ -30,7 +30,7 @@ def recovery_slack(A, B):
     slack = alignment_slack(A, B)
     scale = np.abs(A).max() or 1.0
     spread = scale * np.linalg.svd((A - A.mean(axis=0)) / scale, compute_uv=False)
-    found = [min(sigma, slack * (spread[0] / sigma)) for sigma in spread if sigma > 0]
+    found = [min(sigma, slack * (spread[0] / sigma)) for sigma in spread if sigma > slack]
     return 2 * max([slack, *found])
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,23 +38,18 @@ from isopivot._compat import (
     with_callbacks,
 )
 from isopivot._factors import Factorization
+from isopivot._validation import (
+    check_dimension,
+    check_false_alarm_rate,
+    check_mu,
+    check_not_none,
+    check_threshold,
+    conformal_rank,
+    resolve_mu,
+    with_remedies,
+)
 from isopivot.certificate import Progress, distance_bounds
-from isopivot.factorize import check_dimension, check_mu, sign
-
-# What to do about the things scikit-learn's validation refuses, by words of its message.
-_REMEDIES = {
-    "contains NaN": "Remedy: impute (sklearn.impute.SimpleImputer) or drop those rows.",
-    "infinity": "Allowed are finite numbers. Remedy: clip or drop those rows.",
-    "0 sample(s)": "Allowed is one row or more. Remedy: pass at least one point.",
-    "0 feature(s)": "Allowed is one column or more. Remedy: keep at least one feature.",
-    "Complex data": "Allowed are real numbers. Remedy: stack real and imaginary parts.",
-    "could not convert string": "Allowed are numbers. Remedy: encode text columns "
-    "(sklearn.preprocessing.OneHotEncoder) or drop them.",
-    "inhomogeneous": "Allowed is a matrix. Remedy: give every row the same length.",
-    "features, but": "Remedy: pass the columns the estimator was fitted on, in that order.",
-    "feature names should match": "Remedy: pass the columns the estimator was fitted on.",
-    "must be a string or a real number": "Allowed are numbers. Remedy: convert the objects.",
-}
+from isopivot.factorize import sign
 
 
 @dataclass(frozen=True)
@@ -216,14 +209,12 @@ class DictionaryEstimator(
         self.offset_ = -threshold
 
     def _validated(self, X: Any, *, reset: bool = False) -> Any:
-        xp, _ = get_namespace(X)
-        try:
+        check_not_none(X)
+        with with_remedies():
+            xp, _ = get_namespace(X)
             return validate_data(
                 self, X, reset=reset, accept_sparse="csr", dtype=[xp.float64, xp.float32]
             )
-        except (ValueError, TypeError) as error:
-            remedies = [text for words, text in _REMEDIES.items() if words in str(error)]
-            raise type(error)("\n".join([str(error), *remedies])) from error
 
     # -- placing points -------------------------------------------------------------------
 
@@ -486,7 +477,7 @@ class DictionaryEstimator(
         return Factorization(
             pivots=self.dictionary_indices_[:k],
             coordinates=F[:, :k],
-            residuals=like(residuals, F, dtype=F.dtype),
+            residuals=like(residuals, F),
             pivot_residuals=self.pivot_residuals_[:k],
             basis=self._basis_of(k),
             mean=getattr(self, "mean_", None),
@@ -511,18 +502,6 @@ class DictionaryEstimator(
 # -- pure functions behind the methods --------------------------------------------------------
 
 
-def check_threshold(threshold: Any) -> None:
-    """Raise unless `threshold` is "mu", "strict" or a finite number >= 0."""
-    if isinstance(threshold, str) and threshold in ("mu", "strict"):
-        return
-    allowed = 'allowed are "mu", "strict" or a finite number >= 0; pass one of these'
-    if isinstance(threshold, bool | np.bool_ | str) or not isinstance(threshold, Real):
-        kind = ValueError if isinstance(threshold, str) else TypeError
-        raise kind(f"got threshold={threshold!r}; {allowed}")
-    if not math.isfinite(threshold) or threshold < 0:
-        raise ValueError(f"got threshold={threshold!r}; {allowed}")
-
-
 def resolve_threshold(threshold: Any, result: Factorization) -> float:
     """Return the number: rounding is added, so that every training point is normal."""
     if not isinstance(threshold, str):
@@ -532,37 +511,6 @@ def resolve_threshold(threshold: Any, result: Factorization) -> float:
     if certificate.route == "cholesky":
         return math.hypot(mu, certificate.accuracy_floor)
     return mu + certificate.accuracy_floor
-
-
-def resolve_mu(mu: Any, largest: float) -> float | None:
-    """Return mu as a number in the units of the data, or None."""
-    checked = check_mu(mu)
-    if checked is None:
-        return None
-    value, is_percent = checked
-    return value / 100.0 * float(largest) if is_percent else value
-
-
-def check_false_alarm_rate(rate: Any) -> Fraction:
-    """Return the rate as the decimal it was written as; raise outside (0, 1)."""
-    allowed = "allowed is a number strictly between 0 and 1; pass 0.01 for one in a hundred"
-    if isinstance(rate, bool | np.bool_) or not isinstance(rate, Real):
-        raise TypeError(f"got false_alarm_rate={rate!r} of type {type(rate).__name__}; {allowed}")
-    if not 0.0 < float(rate) < 1.0:
-        raise ValueError(f"got false_alarm_rate={rate!r}; {allowed}")
-    return Fraction(str(float(rate)))
-
-
-def conformal_rank(n: int, rate: Fraction) -> int:
-    """Return k = ceil((n+1)(1-rate)); raise where n rates cannot reach the rate."""
-    rank = math.ceil((n + 1) * (1 - rate))
-    if rank > n:
-        needed = math.ceil((1 - rate) / rate)
-        raise ValueError(
-            f"got {n} calibration rows for a false-alarm rate of {float(rate):g}; allowed are "
-            f"{needed} rows or more; hold out more normal rows or raise the rate"
-        )
-    return rank
 
 
 def residual_path(result: Factorization, relaxation: float) -> Vector:
@@ -595,9 +543,9 @@ def missed_norms(F: npt.NDArray[Any], r: npt.NDArray[Any]) -> Vector:
 def principal_rotation(F: Array) -> Array:
     """Return the orthogonal V that turns coordinates to principal axes (remark 3, centred)."""
     xp = namespace(F)
-    Y = F - xp.mean(F, axis=0)
-    largest = float(xp.max(xp.abs(Y))) if 0 not in F.shape else 0.0
-    Y = times_power_of_two(Y, -binary_exponent(largest, eps_of(F)))
+    largest = float(xp.max(xp.abs(F))) if 0 not in F.shape else 0.0
+    Y = times_power_of_two(F, -binary_exponent(largest, eps_of(F)))
+    Y = Y - xp.mean(Y, axis=0)
     V = xp.flip(xp.linalg.eigh(Y.T @ Y)[1], axis=1)
     # The largest entry of each axis is positive, so that signs do not depend on LAPACK.
     lead = np.argmax(np.abs(to_numpy(V)), axis=0) if 0 not in V.shape else np.empty(0, dtype=int)
