@@ -4,6 +4,11 @@
 residual, so it is the baseline that matters. SciPy does not wrap it, but the OpenBLAS that SciPy's
 wheel carries exports it (as NumPy's does, with 64-bit integers).
 
+As shipped it runs with block size 1, one pivot at a time: it asks `ilaenv` for a block size, and
+`ilaenv` compares four characters of the routine's name with the five of "QP3RK". `geqp3rk_blocked`
+calls the blocked kernel `dlaqp3rk` directly, in blocks of 32 columns as was intended, and is thus
+the stronger baseline. (Both answers of `ilaenv` were checked in OpenBLAS 0.3.30 and 0.3.31.)
+
 LAPACK pivots columns: rows of `X` are points, so the matrix it sees is `A = X.T`. The memory of
 a C-ordered `X` (n x m) is that of a Fortran-ordered `A` (m x n): no transposition takes place.
 """
@@ -17,12 +22,12 @@ from typing import Literal
 import numpy as np
 
 Vendor = Literal["scipy", "numpy"]
-Routine = tuple[object, type[np.signedinteger]]
+BLOCK = 32  # columns; what ilaenv means to answer
 
 
 @dataclass(frozen=True)
 class TruncatedQR:
-    """What `dgeqp3rk` leaves behind.
+    """What the factorization leaves behind.
 
     Attributes
     ----------
@@ -56,16 +61,31 @@ def _library(vendor: Vendor) -> ctypes.CDLL:
     return ctypes.CDLL(str(found[0]))
 
 
-def routine(vendor: Vendor = "scipy") -> Routine:
-    """The function `dgeqp3rk` and the integer type it was compiled with."""
-    library = _library(vendor)
-    # The 64-bit-integer build marks its symbols; calling it with 32 bits would corrupt memory.
-    for symbol, integer in (("scipy_dgeqp3rk_64_", np.int64), ("scipy_dgeqp3rk_", np.int32)):
-        if hasattr(library, symbol):
-            function = getattr(library, symbol)
-            function.restype = None
-            return function, integer
-    raise OSError(f"the OpenBLAS of {vendor} has no dgeqp3rk; SciPy >= 1.13 from PyPI has it")
+class _Routine:
+    """A Fortran subroutine: numbers are passed by reference, arrays by their address."""
+
+    def __init__(self, name: str, vendor: Vendor) -> None:
+        library = _library(vendor)
+        # The build with 64-bit integers marks its symbols; 32 bits there would corrupt memory.
+        wide = hasattr(library, f"scipy_{name}_64_")
+        symbol = f"scipy_{name}_64_" if wide else f"scipy_{name}_"
+        if not hasattr(library, symbol):
+            raise OSError(f"the OpenBLAS of {vendor} has no {name}; SciPy >= 1.13 of PyPI has it")
+        self._function = getattr(library, symbol)
+        self._function.restype = None
+        self.integer = np.int64 if wide else np.int32
+
+    def __call__(self, *arguments: int | float | np.ndarray) -> None:
+        arrays = [self._array(a) for a in arguments]  # alive until the call returns
+        self._function(*(a.ctypes.data_as(ctypes.c_void_p) for a in arrays))
+
+    def _array(self, argument: int | float | np.ndarray) -> np.ndarray:
+        if isinstance(argument, int):
+            return np.array([argument], self.integer)
+        return np.asarray(argument, None if isinstance(argument, np.ndarray) else np.float64)
+
+    def integers(self, size: int = 1) -> np.ndarray:
+        return np.zeros(size, self.integer)
 
 
 def geqp3rk(
@@ -74,7 +94,7 @@ def geqp3rk(
     mu: float | None = None,
     vendor: Vendor = "scipy",
 ) -> TruncatedQR:
-    """Greedy pivots of the rows of X, in place.
+    """Greedy pivots of the rows of X, in place, by `dgeqp3rk` as it is shipped.
 
     Parameters
     ----------
@@ -87,29 +107,65 @@ def geqp3rk(
     vendor : {"scipy", "numpy"}
         Whose OpenBLAS.
     """
-    if X.dtype != np.float64 or not X.flags.c_contiguous:
-        raise ValueError(f"got {X.dtype}, strides {X.strides}; dgeqp3rk needs C-ordered float64")
-    function, integer = routine(vendor)
+    _check(X)
     n, m = X.shape
-    order = np.arange(1, n + 1, dtype=integer)  # the routine leaves it alone when it takes none
-    tau, iwork = np.empty(min(n, m)), np.empty(max(1, n), dtype=integer)
-    rank, info = np.zeros(1, integer), np.zeros(1, integer)
-    largest, relative = np.zeros(1), np.zeros(1)
-    sizes = [np.array([k], integer) for k in (m, n, 0, n_components)]
-    limits = [np.array([-1.0 if mu is None else mu]), np.array([-1.0])]
+    call = _Routine("dgeqp3rk", vendor)
+    order, iwork = call.integers(n), call.integers(n)
+    order[:] = range(1, n + 1)  # the routine leaves it alone when it takes no pivot
+    rank, info = call.integers(), call.integers()
+    tau, largest, relative = np.empty(min(n, m)), np.zeros(1), np.zeros(1)
+    absolute = -1.0 if mu is None else mu
 
-    def call(workspace: np.ndarray, size: int) -> None:
-        arguments = [*sizes, *limits, X, sizes[0], rank, largest, relative, order, tau]
-        arguments += [workspace, np.array([size], integer), iwork, info]
-        function(*(a.ctypes.data_as(ctypes.c_void_p) for a in arguments))
-        if info[0] != 0:
-            raise ValueError(f"dgeqp3rk returned INFO = {info[0]} (NaN, infinity or bad argument)")
+    def run(work: np.ndarray, size: int) -> None:
+        stops = (n_components, absolute, -1.0)
+        results = (rank, largest, relative, order, tau)
+        call(m, n, 0, *stops, X, m, *results, work, size, iwork, info)
+        _check_info("dgeqp3rk", info)
 
     query = np.empty(1)
-    call(query, -1)
-    size = int(query[0])
-    call(np.empty(size), size)
+    run(query, -1)
+    run(np.empty(int(query[0])), int(query[0]))
     return TruncatedQR(X, order - 1, int(rank[0]), float(largest[0]))
+
+
+def geqp3rk_blocked(
+    X: np.ndarray,
+    n_components: int,
+    mu: float | None = None,
+    vendor: Vendor = "scipy",
+) -> TruncatedQR:
+    """What `geqp3rk` returns, by its blocked kernel `dlaqp3rk`. Same parameters."""
+    _check(X)
+    n, m = X.shape
+    call = _Routine("dlaqp3rk", vendor)
+    order, iwork = call.integers(n), call.integers(n)
+    order[:] = range(1, n + 1)
+    done, taken, info = call.integers(), call.integers(), call.integers()
+    partial = np.sqrt(np.vecdot(X, X))
+    exact, first, largest = partial.copy(), int(partial.argmax()) + 1, float(partial.max())
+    tau, aux, F = np.empty(min(n, m)), np.empty(BLOCK), np.empty((BLOCK, n))
+    top, relative = np.zeros(1), np.zeros(1)
+    absolute = -1.0 if mu is None else mu
+    done[0] = largest <= absolute  # the kernel takes the first pivot untested
+    j = 0
+    while j < n_components and not done[0]:
+        rest = n - j
+        block = (m, rest, 0, j, min(BLOCK, n_components - j), absolute, -1.0, first, largest)
+        results = (done, taken, top, relative, order[j:], tau[j:], partial[j:], exact[j:])
+        call(*block, X[j:], m, *results, aux, F, rest, iwork, info)
+        _check_info("dlaqp3rk", info)
+        j += int(taken[0])
+    return TruncatedQR(X, order - 1, j, float(partial[j:].max(initial=0.0)))
+
+
+def _check(X: np.ndarray) -> None:
+    if X.dtype != np.float64 or not X.flags.c_contiguous:
+        raise ValueError(f"got {X.dtype}, strides {X.strides}; LAPACK needs C-ordered float64")
+
+
+def _check_info(name: str, info: np.ndarray) -> None:
+    if info[0] != 0:
+        raise ValueError(f"{name} returned INFO = {info[0]}: NaN, infinity or a bad argument")
 
 
 def unpack(qr: TruncatedQR) -> tuple[np.ndarray, np.ndarray]:

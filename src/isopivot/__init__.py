@@ -8,7 +8,7 @@ factorization places new points, tells which of them do not belong, and says why
 from isopivot._factors import Factorization
 from isopivot.alignment import align
 from isopivot.certificate import AccuracyError, Certificate, actual_distortion, distance_bounds
-from isopivot.estimators import ICPQR
+from isopivot.estimators import ICPQR, KernelICPQR
 from isopivot.factorize import icpqr
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "AccuracyError",
     "Certificate",
     "Factorization",
+    "KernelICPQR",
     "actual_distortion",
     "align",
     "distance_bounds",

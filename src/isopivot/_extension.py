@@ -1,14 +1,15 @@
 """Placing new points: Algorithm 3, and the distortion rate mu(x) of Eq. dist_func.
 
-An extension knows the dictionary's span and nothing of the training set. Two of them, as
-there are two arithmetics: `Projection` has an orthonormal basis, `Substitution` only the
-dictionary itself and the triangular matrix of its coordinates.
+An extension knows the dictionary's span and nothing of the training set. `Projection` has
+an orthonormal basis; `Substitution` and `KernelSubstitution` have only the dictionary and
+the triangular matrix T of its coordinates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -155,3 +156,39 @@ def _largest_entry(X: Any) -> float:
 
 def _times(values: Any, exponent: int) -> Any:
     return values if values is None or exponent == 0 else times_power_of_two(values, exponent)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSubstitution:
+    """Coordinates by forward substitution from kernel values at the dictionary."""
+
+    values: KernelValues
+    T: Vector  # (s, s), lower triangular
+
+    def coordinates(self, X: Any) -> Vector:
+        """Return the coordinates (n, s) of the rows of `X`."""
+        return np.concatenate([F for F, _ in self._blocks(X)])
+
+    def rates(self, X: Any, diagonal: Vector | None = None) -> Vector:
+        """Return mu(x), the norm of what the dictionary misses, for the rows of `X`."""
+        missed2 = [k_xx - np.vecdot(F, F) for F, k_xx in self._blocks(X, diagonal)]
+        return np.asarray(np.sqrt(np.maximum(np.concatenate(missed2), 0.0)))
+
+    def weights(self, X: Any) -> Vector:
+        """Return a with projection(x) = sum_p a_p phi(p): coordinates of x in the dictionary."""
+        F = self.coordinates(X)
+        if len(self.T) == 0:
+            return F
+        solved = scipy.linalg.solve_triangular(self.T, F.T, lower=True, trans="T")
+        return np.asarray(solved.T)
+
+    def _blocks(self, X: Any, diagonal: Vector | None = None) -> Iterator[tuple[Vector, Vector]]:
+        for rows in row_blocks(X.shape[0], 8 * max(X.shape[1], len(self.T))):
+            K, k_xx = self.values(X[rows], None if diagonal is None else diagonal[rows])
+            yield _solve(self.T, K.T).T, k_xx
+
+
+class KernelValues(Protocol):
+    """k(x, dictionary) and k(x, x) for new points x."""
+
+    def __call__(self, X: Any, diagonal: Vector | None) -> tuple[Vector, Vector]: ...

@@ -101,7 +101,10 @@ class GramSource(Protocol):
     norms2: Vector
     largest: float
     roundings: int
+    row_bytes: int
 
+    @property
+    def evaluations(self) -> int | None: ...
     def block(self, left: Rows, right: Rows | slice) -> Vector: ...
 
 
@@ -193,12 +196,13 @@ class Factor:
 
     def _advance(self, rows: Rows, start: int) -> None:
         """Project `rows` on the directions from `start` on; downdate their residuals."""
-        for block in row_blocks(len(rows), self._row_bytes):
+        wide = max(self._row_bytes, 8 * (self.s - start))
+        for block in row_blocks(len(rows), wide):
             part = _as_range(rows[block])
             C = self._coordinates(part, start)
             self._F.put(start, part, C)
-            wide = to_numpy(C).astype(np.float64, copy=False)
-            self._downdate(part, np.einsum("ij,ij->j", wide, wide))
+            C = to_numpy(C).astype(np.float64, copy=False)
+            self._downdate(part, np.einsum("ij,ij->j", C, C))
         self.stage[rows] = self.s
         self.residual2[self.pivots] = 0.0
         self.rows_read += len(rows)
@@ -234,6 +238,7 @@ class Orthonormal(Factor):
     """Algorithm 1: an explicit orthonormal basis Q, each direction orthogonalised twice."""
 
     route: Route = "orthonormal"
+    kernel_evaluations: int | None = None
 
     def __init__(self, points: VectorSource, capacity: int = 0) -> None:
         columns = lambda k: points.zeros(k, points.n)  # noqa: E731
@@ -251,7 +256,13 @@ class Orthonormal(Factor):
         return relative_floor("orthonormal", self.s, points.m, points.eps) * points.largest
 
     @property
+    def largest(self) -> float:
+        """Largest norm of a point, uncentred."""
+        return self.points.largest
+
+    @property
     def Q(self) -> Array:
+        """The basis so far, as rows."""
         return self._Q.filled
 
     def residual_vectors(self, rows: Rows | slice) -> Array:
@@ -345,15 +356,26 @@ class Cholesky(Factor):
 
     def __init__(self, source: GramSource, capacity: int = 0) -> None:
         columns = lambda k: np.zeros((k, source.n))  # noqa: E731
-        super().__init__(source.norms2, columns, capacity, 8 * source.roundings)
+        super().__init__(source.norms2, columns, capacity, source.row_bytes)
         self.source = source
         self.T = np.zeros((0, 0))
+        self._inverses: tuple[tuple[int, int], Any] = ((-1, -1), [])
 
     @property
     def floor(self) -> float:
         """Rounding that residuals, coordinates and distances may carry."""
         source, eps = self.source, float(np.finfo(np.float64).eps)
         return relative_floor("cholesky", self.s, source.roundings, eps) * source.largest
+
+    @property
+    def largest(self) -> float:
+        """Largest norm of a point, uncentred."""
+        return self.source.largest
+
+    @property
+    def kernel_evaluations(self) -> int | None:
+        """Kernel entries evaluated so far; None for inner products of vectors."""
+        return self.source.evaluations
 
     def gram(self, rows: Rows) -> Vector:
         """Return the Gram matrix of the residuals of fresh `rows`."""
@@ -385,8 +407,22 @@ class Cholesky(Factor):
     def _coordinates(self, part: Rows | slice, start: int) -> Array:
         # Eq. q_less_r_ij for all points and new directions at once.
         U = self.source.block(self.pivots[start:], part)
-        known = self._F.filled[:start, part]
-        return np.linalg.solve(self.T[start:, start:], U - self.T[start:, :start] @ known)
+        if start:
+            U -= self.T[start:, :start] @ self._F.filled[:start, part]
+        return self._substitute(U, start)
+
+    def _substitute(self, U: Vector, start: int) -> Vector:
+        """Solve T[start:, start:] C = U in place, by blocks whose inverses are kept."""
+        if self._inverses[0] != (start, self.s):
+            blocks = [slice(lo, min(lo + 64, self.s)) for lo in range(start, self.s, 64)]
+            inverses = [(b, np.asarray(np.linalg.inv(self.T[b, b]), dtype=float)) for b in blocks]
+            self._inverses = ((start, self.s), inverses)
+        for block, inverse in self._inverses[1]:
+            lo, hi = block.start - start, block.stop - start
+            if lo:
+                U[lo:hi] -= self.T[block, start : block.start] @ U[:lo]
+            U[lo:hi] = inverse @ U[lo:hi]
+        return U
 
     def _downdate(self, part: Rows | slice, captured2: Vector) -> None:
         before2 = self.residual2[part]

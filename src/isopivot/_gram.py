@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from isopivot._arrays import Rows, Vector, row_blocks, to_numpy
+from isopivot._arrays import Rows, Vector, row_blocks, times_power_of_two, to_numpy
 from isopivot._points import Points, SparsePoints
+from isopivot.kernels import Kernel, norms2_of
 
 
 class LinearGram:
     """Inner products of (centred) points; for sparse rows too wide for an explicit basis."""
+
+    evaluations: int | None = None
 
     def __init__(self, points: Points) -> None:
         self._points = points
@@ -20,6 +24,7 @@ class LinearGram:
         self.norms2 = points.norms2
         self.largest = points.largest
         self.roundings = points.m
+        self.row_bytes = points.row_bytes
         self._mean = None if points.mean is None else to_numpy(points.mean).astype(np.float64)
 
     def block(self, left: Rows, right: Rows | slice) -> Vector:
@@ -44,3 +49,117 @@ def linear_products(left: Any, right: Any, mean: Vector | None) -> Vector:
         return U
     shift: Vector = mean @ mean - (left @ mean)[:, None] - (right @ mean)[None, :]
     return np.asarray(U + shift)
+
+
+class KernelGram:
+    """Inner products of points in a kernel's feature space; entries only as asked for.
+
+    Attributes
+    ----------
+    evaluations : int
+        Kernel entries evaluated so far.
+    """
+
+    def __init__(self, X: Any, kernel: Kernel, frame: Frame) -> None:
+        self._X, self._kernel, self._frame = X, kernel, frame
+        self.n, m = X.shape
+        self.row_bytes = 8 * m
+        self.evaluations: int | None = 0
+        parts, largest2 = [], 0.0
+        for rows in row_blocks(self.n, self.row_bytes):
+            block = frame.of(X[rows])
+            parts.append(self._checked(kernel.diagonal(block)))
+            largest2 = max(largest2, float(norms2_of(block).max(initial=0.0)))
+        self.norms2 = np.concatenate(parts)
+        self._check_diagonal()
+        self.largest = float(np.sqrt(self.norms2.max()))
+        self.roundings = round(kernel.roundings(m, largest2))
+
+    def block(self, left: Rows, right: Rows | slice) -> Vector:
+        """Return the kernel between two sets of points, shape (len(left), len(right))."""
+        A, B = self._frame.of(self._X[left]), self._frame.of(self._X[right])
+        return self._checked(self._kernel.matrix(A, B))
+
+    def _checked(self, K: Vector) -> Vector:
+        self.evaluations = (self.evaluations or 0) + K.size
+        if not np.isfinite(K).all():
+            raise ValueError(
+                "got NaN or infinity from the kernel; allowed are finite values; rescale the "
+                "data or mend the kernel"
+            )
+        return K
+
+    def _check_diagonal(self) -> None:
+        if self.norms2.min() < 0.0:
+            raise ValueError(
+                f"the kernel is not positive semi-definite: k(x, x) = {self.norms2.min():.3g} "
+                f"for row {int(self.norms2.argmin())}; use a positive semi-definite kernel"
+            )
+
+
+class PrecomputedGram:
+    """Inner products read from a matrix that is already there."""
+
+    evaluations: int | None = 0
+
+    def __init__(self, K: Any) -> None:
+        self._K = K
+        self.n = K.shape[0]
+        self.row_bytes = 8 * 64
+        check_symmetric(K)
+        self.norms2 = np.array(K.diagonal(), dtype=np.float64)
+        if self.norms2.min() < 0.0:
+            raise ValueError(
+                f"the kernel matrix is not positive semi-definite: its diagonal holds "
+                f"{self.norms2.min():.3g}; pass a positive semi-definite matrix"
+            )
+        self.largest = float(np.sqrt(self.norms2.max()))
+        # Entries were rounded once to the format they are stored in.
+        self.roundings = round(10.0 * np.finfo(K.dtype).eps / np.finfo(np.float64).eps)
+
+    def block(self, left: Rows, right: Rows | slice) -> Vector:
+        """Return the stored entries, shape (len(left), len(right))."""
+        columns = np.arange(self.n)[right] if isinstance(right, slice) else right
+        return np.asarray(self._K[np.ix_(left, columns)], dtype=np.float64)
+
+
+def check_symmetric(K: Any) -> None:
+    """Raise unless `K` is square and symmetric up to rounding; block by block."""
+    n, m = K.shape
+    if n != m:
+        raise ValueError(
+            f"got a precomputed kernel of shape {K.shape}; allowed is a square matrix of the "
+            "training points against themselves; pass k(X, X)"
+        )
+    tolerance = 100.0 * float(np.finfo(K.dtype).eps) * float(np.abs(K.diagonal()).max())
+    for rows in row_blocks(n, 8 * n):
+        gap = np.abs(K[rows] - K[:, rows].T).max()
+        if gap > tolerance:
+            raise ValueError(
+                f"got a precomputed kernel that is not symmetric (entries differ by {gap:.3g}); "
+                "allowed is a symmetric matrix; pass (K + K.T) / 2 if that is what you mean"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """How points are measured before a kernel sees them: origin and unit.
+
+    Translation-invariant kernels subtract the training mean, because distances by inner
+    products lose digits far from the origin.
+    """
+
+    mean: Vector | None
+    exponent: int
+
+    def of(self, X: Any) -> Any:
+        """Return rows in this frame, in float64."""
+        wide = times_power_of_two(X.astype(np.float64), -self.exponent)
+        if sparse.issparse(wide) or self.mean is None:
+            return wide
+        wide = wide - times_power_of_two(self.mean, -self.exponent)
+        # Beyond this every radial kernel is 0, and squares must not overflow.
+        return np.clip(wide, -_FAR, _FAR, out=wide)
+
+
+_FAR = 1e140

@@ -67,8 +67,8 @@ def check_mu(mu: Any) -> tuple[float, bool] | None:
     return float(mu), False
 
 
-def check_dimension(n_components: Any, limit: int, mu: Any) -> None:
-    """Raise unless `n_components` is None or an integer in [1, limit]."""
+def check_dimension(n_components: Any, limit: int, mu: Any, what: str) -> None:
+    """Raise unless `n_components` is None or an integer in [1, limit], of which `what` tells."""
     if n_components is None:
         if mu is None:
             raise ValueError(
@@ -83,8 +83,8 @@ def check_dimension(n_components: Any, limit: int, mu: Any) -> None:
         )
     if not 1 <= int(n_components) <= limit:
         raise ValueError(
-            f"got n_components={n_components}; allowed is 1 to {limit}, the smaller of the "
-            "number of rows and of features; lower it, or pass None and set mu"
+            f"got n_components={n_components}; allowed is 1 to {limit}, the number of {what}; "
+            "lower it, or pass None and set mu"
         )
 
 

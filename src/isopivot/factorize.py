@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import array_api_compat
@@ -10,8 +11,17 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from isopivot._arrays import Vector, dtype_name, ldexp, like, namespace, times_power_of_two
-from isopivot._factors import Cholesky, Factorization, Orthonormal
+from isopivot._arrays import (
+    Array,
+    Vector,
+    dtype_name,
+    eps_of,
+    ldexp,
+    like,
+    namespace,
+    times_power_of_two,
+)
+from isopivot._factors import Cholesky, Factorization, GramSource, Orthonormal
 from isopivot._gram import LinearGram
 from isopivot._greedy import greedy
 from isopivot._points import Points, as_points
@@ -24,7 +34,7 @@ from isopivot._validation import (
 )
 from isopivot.certificate import AccuracyError, Certificate, Progress, Route, StoppedBy
 
-__all__ = ["factorize", "icpqr", "sign"]
+__all__ = ["factorize", "factorize_gram", "icpqr", "sign"]
 
 
 def icpqr(
@@ -98,28 +108,94 @@ def factorize(
 ) -> Factorization:
     """Return the certified factorization of a source of vectors."""
     _check_range(points)
-    limit = min(points.n, points.m)
-    check_dimension(n_components, limit, mu)
+    check_dimension(n_components, min(points.n, points.m), mu, "rows or of features")
+    mean = points.mean
+    return _run(
+        _arithmetic(points, n_components or 0),
+        Units(points.X, points.exponent),
+        mu=mu,
+        n_components=n_components,
+        limit=min(points.n, points.m),
+        relaxation=relaxation,
+        progress=progress,
+        mean=None if mean is None else times_power_of_two(mean, points.exponent),
+    )
+
+
+def factorize_gram(
+    source: GramSource,
+    X: Any,
+    *,
+    mu: float | str | None,
+    n_components: int | None,
+    relaxation: float = 1.0,
+    progress: Progress | None = None,
+) -> Factorization:
+    """Return the certified factorization of a source of inner products of points `X`."""
+    check_dimension(n_components, source.n, mu, "rows")
+    return _run(
+        Cholesky(source, n_components or 0),
+        Units(X, 0),
+        mu=mu,
+        n_components=n_components,
+        limit=source.n,
+        relaxation=relaxation,
+        progress=progress,
+        mean=None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What results are given back in: the namespace and dtype of X, times 2**exponent."""
+
+    X: Any
+    exponent: int
+
+    @property
+    def eps(self) -> float:
+        return eps_of(self.X)
+
+    def floor(self, factor: Orthonormal | Cholesky) -> float:
+        """Return the accuracy floor in the units of the data."""
+        floor = factor.floor
+        if factor.route == "cholesky" and self.eps > 1e-10:
+            floor += self.eps * factor.largest  # float64 coordinates are stored as float32
+        # Results below the normal range are rounded once more, to multiples of the tiniest.
+        tiniest = 2.0**-149 if self.eps > 1e-10 else 2.0**-1074
+        return ldexp(floor, self.exponent) + (2 + factor.s) * tiniest
+
+
+def _run(
+    factor: Orthonormal | Cholesky,
+    units: Units,
+    *,
+    mu: float | str | None,
+    n_components: int | None,
+    limit: int,
+    relaxation: float,
+    progress: Progress | None,
+    mean: Array | None,
+) -> Factorization:
+    """Resolve mu, run the loop, sign the result."""
     check_relaxation(relaxation)
-    wanted = resolve_mu(mu, ldexp(math.sqrt(points.norms2.max()), points.exponent))
-    stop = None if wanted is None else ldexp(wanted, -points.exponent)
-    factor = _arithmetic(points, n_components or 0)
-    _check_floor(stop, factor.floor, points)
+    wanted = resolve_mu(mu, ldexp(math.sqrt(factor.residual2.max()), units.exponent))
+    _check_floor(wanted, units.floor(factor), units)
     # Products of small blocks can raise the invalid flag for padding that is never used.
     with np.errstate(invalid="ignore"):
         stopped_by = greedy(
             factor,
-            mu=stop,
+            mu=None if wanted is None else ldexp(wanted, -units.exponent),
             n_components=n_components,
             limit=limit,
             relaxation=float(relaxation),
-            eps=points.eps,
+            eps=units.eps,
             progress=progress,
         )
     if not np.isfinite(factor.residual2).all():  # pragma: no cover
         raise ArithmeticError("a residual is not finite: please report this as a bug")
-    _check_floor(stop, factor.floor, points)
-    return _unscaled(points, factor, wanted, stopped_by)
+    _check_floor(wanted, units.floor(factor), units)
+    return _result(factor, units, wanted, stopped_by, mean)
 
 
 def sign(
@@ -132,6 +208,7 @@ def sign(
     route: Route,
     passes: int,
     stopped_by: StoppedBy,
+    kernel_evaluations: int | None = None,
 ) -> Certificate:
     """Return the certificate that these residuals justify."""
     top = np.sort(residuals)[-2:]
@@ -147,7 +224,7 @@ def sign(
         dtype=dtype,
         route=route,
         passes=passes,
-        kernel_evaluations=None,
+        kernel_evaluations=kernel_evaluations,
         stopped_by=stopped_by,
         certified=not mu or mu_strict <= mu,
     )
@@ -160,54 +237,50 @@ def _arithmetic(points: Points, capacity: int) -> Orthonormal | Cholesky:
     return Orthonormal(points, capacity)
 
 
-def _check_floor(mu: float | None, floor: float, points: Points) -> None:
+def _check_floor(mu: float | None, floor: float, units: Units) -> None:
     if not mu or mu >= floor:
         return
-    got, least = ldexp(mu, points.exponent), ldexp(floor, points.exponent)
-    name = dtype_name(points.eps)
+    name = dtype_name(units.eps)
     wider = "float64 input or " if name == "float32" else ""
     raise AccuracyError(
-        f"mu={got:.3g} is below what {name} can certify here ({least:.3g}); use {wider}"
-        f"mu >= {least:.3g}, or mu=0 to go as far down as is possible"
+        f"mu={mu:.3g} is below what {name} can certify here ({floor:.3g}); use {wider}"
+        f"mu >= {floor:.3g}, or mu=0 to go as far down as is possible"
     )
 
 
-def _unscaled(
-    points: Points, factor: Orthonormal | Cholesky, mu: float | None, stopped_by: StoppedBy
+def _result(
+    factor: Orthonormal | Cholesky,
+    units: Units,
+    mu: float | None,
+    stopped_by: StoppedBy,
+    mean: Array | None,
 ) -> Factorization:
     """Return the results in the units of the data."""
-    e, X = points.exponent, points.X
+    e, X = units.exponent, units.X
     residuals = times_power_of_two(np.sqrt(factor.residual2), e)
-    pivot_residuals = times_power_of_two(factor.pivot_residuals, e)
-    basis, coordinates = factor.release()
-    if e:
-        coordinates = times_power_of_two(coordinates, e)
-    mean = None if points.mean is None else times_power_of_two(points.mean, e)
     certificate = sign(
         residuals,
         mu=mu,
-        floor=_unscaled_floor(factor.floor, factor.s, points),
+        floor=units.floor(factor),
         n_components=factor.s,
-        dtype=dtype_name(points.eps),
+        dtype=dtype_name(units.eps),
         route=factor.route,
-        passes=1 + math.ceil(factor.rows_read / points.n),
+        passes=1 + math.ceil(factor.rows_read / factor.n),
         stopped_by=stopped_by,
+        kernel_evaluations=factor.kernel_evaluations,
     )
+    basis, coordinates = factor.release()
+    if isinstance(coordinates, np.ndarray):
+        coordinates = coordinates.astype(X.dtype, copy=False)
     return Factorization(
         pivots=like(factor.pivots, X),
-        coordinates=coordinates.T,
+        coordinates=times_power_of_two(coordinates, e).T,
         residuals=like(residuals, X),
-        pivot_residuals=like(pivot_residuals, X),
+        pivot_residuals=like(times_power_of_two(factor.pivot_residuals, e), X),
         basis=basis,
         mean=mean,
         certificate=certificate,
     )
-
-
-def _unscaled_floor(floor: float, s: int, points: Points) -> float:
-    # Results below the normal range are rounded once more, to multiples of the tiniest float.
-    tiniest = 2.0**-149 if points.eps > 1e-10 else 2.0**-1074
-    return ldexp(floor, points.exponent) + (2 + s) * tiniest
 
 
 def _check_range(points: Points) -> None:

@@ -1,6 +1,7 @@
 """The scikit-learn estimators."""
 
 from isopivot.estimators._base import Calibration, Explanation
+from isopivot.estimators.kernel import KernelICPQR
 from isopivot.estimators.linear import ICPQR
 
-__all__ = ["ICPQR", "Calibration", "Explanation"]
+__all__ = ["ICPQR", "Calibration", "Explanation", "KernelICPQR"]

@@ -82,9 +82,10 @@ class Explanation:
     ----------
     rates : ndarray of shape (n,)
         Distortion rates.
-    contributions : ndarray of shape (n, m)
-        What the dictionary misses of each point, per feature, with sign; the norm of a
-        row is its rate.
+    contributions : ndarray of shape (n, m) or None
+        `ICPQR`: what the dictionary misses of each point, per feature, with sign; the norm
+        of a row is its rate. `KernelICPQR`: the gradient of the rate; None for a callable
+        or a precomputed kernel.
     neighbors : ndarray of shape (n, k)
         Training row numbers of the nearest dictionary members, nearest first.
     neighbor_distances : ndarray of shape (n, k)
@@ -94,7 +95,7 @@ class Explanation:
     """
 
     rates: Vector
-    contributions: Vector
+    contributions: Vector | None
     neighbors: Rows
     neighbor_distances: Vector
     feature_names: npt.NDArray[np.object_]
@@ -105,10 +106,11 @@ class Explanation:
 
         k = self.neighbors.shape[1]
         columns: dict[str, Any] = {"distortion_rate": self.rates}
-        columns |= {
-            f"residual_{name}": self.contributions[:, j]
-            for j, name in enumerate(self.feature_names)
-        }
+        if self.contributions is not None:
+            columns |= {
+                f"residual_{name}": self.contributions[:, j]
+                for j, name in enumerate(self.feature_names)
+            }
         columns |= {f"neighbor{j}": self.neighbors[:, j] for j in range(k)}
         columns |= {f"neighbor_distance{j}": self.neighbor_distances[:, j] for j in range(k)}
         return pd.DataFrame(columns)
@@ -127,6 +129,13 @@ class DictionaryEstimator(
         "threshold": "no_validation",
         "rotate": ["boolean"],
     }
+
+    # Fitted attributes that do not depend on the number of components.
+    _kept_by_truncation: ClassVar[tuple[str, ...]] = (
+        "n_features_in_",
+        "feature_names_in_",
+        "mean_",
+    )
 
     # -- fitting --------------------------------------------------------------------------
 
@@ -200,7 +209,7 @@ class DictionaryEstimator(
         self.path_ = residual_path(result, self.relaxation)
         self._rotation = principal_rotation(result.coordinates) if self.rotate else None
         self.embedding_ = rotated(result.coordinates, self._rotation)
-        self._extension = self._extension_of(self.dictionary_, result)
+        self._extension = self._extension_of(getattr(self, "dictionary_", None), result)
         self.calibration_: Calibration | None = None
         self._set_threshold(resolve_threshold(self.threshold, result))
 
@@ -212,8 +221,9 @@ class DictionaryEstimator(
         check_not_none(X)
         with with_remedies():
             xp, _ = get_namespace(X)
+            accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
             return validate_data(
-                self, X, reset=reset, accept_sparse="csr", dtype=[xp.float64, xp.float32]
+                self, X, reset=reset, accept_sparse=accept_sparse, dtype=[xp.float64, xp.float32]
             )
 
     # -- placing points -------------------------------------------------------------------
@@ -391,7 +401,7 @@ class DictionaryEstimator(
             names = np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
         return Explanation(rates, self._contributions(X), neighbors, distances, names)
 
-    def _contributions(self, X: Any) -> Vector:
+    def _contributions(self, X: Any) -> Vector | None:
         dense = X.toarray() if sparse.issparse(X) else X
         return to_numpy(finite(self._extension.residual_vectors(dense)))
 
@@ -434,15 +444,16 @@ class DictionaryEstimator(
                 "the mu or the number of components to keep"
             )
         if mu is None:
-            check_dimension(n_components, self.n_components_, mu)
+            check_dimension(n_components, self.n_components_, mu, "dictionary members")
             new, keep = clone(self).set_params(n_components=n_components), int(n_components or 0)
         else:
             new, keep = clone(self).set_params(mu=mu), self._components_for(mu)
-        for name in ("n_features_in_", "feature_names_in_", "mean_"):
+        for name in self._kept_by_truncation:
             if hasattr(self, name):
                 setattr(new, name, getattr(self, name))
         new.dictionary_indices_ = self.dictionary_indices_[:keep]
-        new.dictionary_ = self.dictionary_[:keep, :]
+        if hasattr(self, "dictionary_"):
+            new.dictionary_ = self.dictionary_[:keep, :]
         new._assign_factorization(self._truncated(keep, new.mu))
         return new
 
