@@ -87,6 +87,10 @@ def _geqp3rk(vendor):
     return lambda X, s: lapack.geqp3rk(X, s, vendor=vendor)
 
 
+def _geqp3rk_blocked(X, s):
+    return lapack.geqp3rk_blocked(X, s)
+
+
 def _judge_geqp3rk(X, s, qr):
     embedding, residuals = lapack.unpack(qr)
     return Outcome(qr.rank, embedding, residuals, qr.order[: qr.rank])
@@ -202,6 +206,7 @@ CONTESTANTS = (
     Contestant("GEMM X @ Q (SciPy)", _gemm_scipy, _judge_gemm, list, _with_random_basis),
     Contestant(BASELINE, _geqp3rk("scipy"), _judge_geqp3rk, _kept_geqp3rk, _copy),
     Contestant("dgeqp3rk (NumPy)", _geqp3rk("numpy"), _judge_geqp3rk, _kept_geqp3rk, _copy),
+    Contestant("dgeqp3rk, blocked", _geqp3rk_blocked, _judge_geqp3rk, _kept_geqp3rk, _copy),
     Contestant("isopivot icpqr", _icpqr, _judge_icpqr, _kept_icpqr),
     Contestant("isopivot ICPQR.fit, centred", _estimator, _judge_estimator, _kept_estimator),
     Contestant("isopivot icpqr, float32", _icpqr, _judge_icpqr, _kept_icpqr, dtype="float32"),

@@ -15,6 +15,7 @@ a C-ordered `X` (n x m) is that of a Fortran-ordered `A` (m x n): no transpositi
 
 import ctypes
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Literal
@@ -88,6 +89,11 @@ class _Routine:
         return np.zeros(size, self.integer)
 
 
+@cache  # looking a symbol up is not part of the work
+def _routine(name: str, vendor: Vendor) -> _Routine:
+    return _Routine(name, vendor)
+
+
 def geqp3rk(
     X: np.ndarray,
     n_components: int,
@@ -109,9 +115,9 @@ def geqp3rk(
     """
     _check(X)
     n, m = X.shape
-    call = _Routine("dgeqp3rk", vendor)
+    call = _routine("dgeqp3rk", vendor)
     order, iwork = call.integers(n), call.integers(n)
-    order[:] = range(1, n + 1)  # the routine leaves it alone when it takes no pivot
+    order[:] = np.arange(1, n + 1)  # the routine leaves it alone when it takes no pivot
     rank, info = call.integers(), call.integers()
     tau, largest, relative = np.empty(min(n, m)), np.zeros(1), np.zeros(1)
     absolute = -1.0 if mu is None else mu
@@ -137,9 +143,9 @@ def geqp3rk_blocked(
     """What `geqp3rk` returns, by its blocked kernel `dlaqp3rk`. Same parameters."""
     _check(X)
     n, m = X.shape
-    call = _Routine("dlaqp3rk", vendor)
+    call = _routine("dlaqp3rk", vendor)
     order, iwork = call.integers(n), call.integers(n)
-    order[:] = range(1, n + 1)
+    order[:] = np.arange(1, n + 1)
     done, taken, info = call.integers(), call.integers(), call.integers()
     partial = np.sqrt(np.vecdot(X, X))
     exact, first, largest = partial.copy(), int(partial.argmax()) + 1, float(partial.max())

@@ -33,11 +33,16 @@ SLOW = 10.0  # seconds; a call slower than this is repeated at most SLOW_REPEATS
 SLOW_REPEATS = 3
 
 
-def clock(prepare: Callable[[], Any], call: Callable[[Any], Any], repeats: int) -> dict[str, Any]:
-    """Seconds of `call(prepare())`: median, smallest, largest, how many."""
+def clock(
+    prepare: Callable[[], Any], call: Callable[[Any], Any], repeats: int, at_least: float
+) -> dict[str, Any]:
+    """Seconds of `call(prepare())`: median, smallest, largest, how many.
+
+    Fast calls are repeated until they took `at_least` seconds together.
+    """
     seconds: list[float] = []
     others = _OtherPrograms()
-    while len(seconds) < repeats:
+    while len(seconds) < repeats or sum(seconds) < at_least:
         argument = prepare()
         start = time.perf_counter()
         result = call(argument)
@@ -63,7 +68,7 @@ class _OtherPrograms:
     def percent(self) -> float | None:
         """Percent of all processors; None where unknown, or too short for the kernel's ticks."""
         wall, busy, own = (b - a for a, b in zip(self._start, self._now(), strict=True))
-        if wall < 0.5 or busy == 0:
+        if wall < 0.3 or busy == 0:
             return None
         return max(0.0, 100 * (busy - own) / (wall * (os.cpu_count() or 1)))
 

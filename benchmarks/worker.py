@@ -28,7 +28,9 @@ def run(contestant: Contestant, X: np.ndarray, job: dict[str, Any]) -> dict[str,
     _load_libraries(contestant)
     result, memory = measure.call_measured(lambda: contestant.call(prepare(), s), job["limit"])
     kept = measure.total_bytes(contestant.kept(result))
-    time = measure.clock(prepare, lambda argument: contestant.call(argument, s), job["repeats"])
+    time = measure.clock(
+        prepare, lambda argument: contestant.call(argument, s), job["repeats"], job["at_least"]
+    )
     # Only now: judging may wake the other thread pool.
     outcome = contestant.judge(X, s, result)
     return {

@@ -187,6 +187,10 @@ class Factor:
 
     def refresh(self, rows: Rows, stop2: float) -> None:
         """Bring `rows` (in increasing order) up to the current directions."""
+        if 2 * len(rows) > self.n:
+            # Reading all rows in order is cheaper than picking most of them, and no work is
+            # lost: each will need these coordinates sooner or later.
+            rows = np.arange(self.n)
         for stage in np.unique(self.stage[rows]):
             if stage < self.s:
                 self._advance(rows[self.stage[rows] == stage], int(stage))
@@ -267,7 +271,11 @@ class Orthonormal(Factor):
 
     def residual_vectors(self, rows: Rows | slice) -> Array:
         """Return what the current directions miss of fresh `rows`, as vectors."""
-        return self.points.vectors(rows) - self._fresh(rows).T @ self.Q
+        E = self.points.vectors(rows)
+        if isinstance(E, np.ndarray) and not isinstance(rows, slice):
+            E -= self._fresh(rows).T @ self.Q
+            return E
+        return E - self._fresh(rows).T @ self.Q
 
     def recompute(self, rows: Rows) -> None:
         """Measure the residuals of fresh `rows` explicitly (errata 15)."""
@@ -450,6 +458,10 @@ def relative_floor(route: Route, s: int, roundings: int, eps: float) -> float:
 
 def _with_triangular_pivots(F: Array, pivots: Rows) -> Array:
     # A pivot lies in the span of itself and its predecessors: the rest is rounding.
+    if isinstance(F, np.ndarray):
+        for j in range(1, len(pivots)):
+            F[j, pivots[:j]] = 0.0
+        return F
     xp = namespace(F)
     return put_columns(F, pivots, xp.triu(xp.take(F, like(pivots, F), axis=1)))
 

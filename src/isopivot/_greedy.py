@@ -23,7 +23,7 @@ from isopivot.certificate import StoppedBy
 
 TIES = 64.0  # squared residuals within this many eps of the maximum are equal
 DEPTH = 1.0 / 16.0  # a panel ends when its largest squared residual fell by this factor
-PANEL = 256  # rows in a panel
+PANEL = 256  # most rows in a panel; fewer where they would be a large part of the data
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def greedy(
         end the loop there.
     """
     target = limit if n_components is None else n_components
-    batch = PANEL
+    batch = 0
     while factor.s < target:
         stop2 = max(mu or 0.0, factor.floor) ** 2
         panel, batch = next_panel(factor, stop2, eps, batch)
@@ -85,22 +85,27 @@ def greedy(
 def next_panel(
     factor: Orthonormal | Cholesky, stop2: float, eps: float, batch: int
 ) -> tuple[Panel, int]:
-    """Return the rows of largest residual, all up to date, and the size of the next try.
+    """Return the rows of largest residual, all up to date, and how many had to be refreshed.
 
-    Rows are refreshed from the largest bound downwards, in growing batches, until the
-    leaders are up to date: exactly the rows whose stale bound could still matter.
+    Rows are refreshed from the largest bound downwards, as many as the last panel needed
+    and then in doubling batches, until the leaders are up to date: rows whose stale bound
+    is below theirs cannot matter.
     """
-    rows = leaders(factor.upper2, PANEL, stop2, eps)
+    size = min(PANEL, max(64, factor.n // 24))
+    before2 = factor.upper2
+    rows = leaders(before2, size, stop2, eps)
+    batch = max(batch, size)
     while len(factor.behind(rows, stop2)):
         candidates = leaders(factor.upper2, batch, stop2, eps)
         factor.refresh(factor.behind(candidates, stop2), stop2)
-        rows = leaders(factor.upper2, PANEL, stop2, eps)
-        batch = min(2 * batch, factor.n)
+        rows = leaders(factor.upper2, size, stop2, eps)
+        batch *= 2
     others = factor.upper2
+    needed = int(np.count_nonzero(before2 >= others[rows].min(initial=np.inf)))
     others[rows] = 0.0
     bound2 = float(others.max())
     fence = int(np.argmax(others >= bound2 * (1.0 - 2.0 * TIES * eps)))
-    return Panel(rows, bound2, fence), max(PANEL, batch // 2)
+    return Panel(rows, bound2, fence), needed
 
 
 def leaders(upper2: Vector, count: int, stop2: float, eps: float) -> Rows:

@@ -70,9 +70,14 @@ class Points:
     # -- what the factors ask for ---------------------------------------------------------
 
     def vectors(self, rows: Selection) -> Array:
-        """Return the (centred) rows as a fresh or read-only dense block."""
+        """Return the (centred) rows, dense; a copy unless they are a slice."""
         block = self._dense(self.raw(rows))
-        return block if self.mean is None else block - self.mean
+        if self.mean is None:
+            return block
+        if isinstance(block, np.ndarray) and not isinstance(rows, slice):
+            block -= self.mean  # a fresh copy: no second one
+            return block
+        return block - self.mean
 
     def project(self, rows: Selection, V: Array) -> Array:
         """Return `V @ vectors(rows).T`, shape (k, len(rows)), without centring the rows."""
