@@ -164,6 +164,7 @@ class KernelSubstitution:
 
     values: KernelValues
     T: Vector  # (s, s), lower triangular
+    noise2: float  # part of k(x, x) below which a squared residual is rounding alone
 
     def coordinates(self, X: Any) -> Vector:
         """Return the coordinates (n, s) of the rows of `X`."""
@@ -171,8 +172,12 @@ class KernelSubstitution:
 
     def rates(self, X: Any, diagonal: Vector | None = None) -> Vector:
         """Return mu(x), the norm of what the dictionary misses, for the rows of `X`."""
-        missed2 = [k_xx - np.vecdot(F, F) for F, k_xx in self._blocks(X, diagonal)]
-        return np.asarray(np.sqrt(np.maximum(np.concatenate(missed2), 0.0)))
+        rates = []
+        for F, k_xx in self._blocks(X, diagonal):
+            missed2 = k_xx - np.vecdot(F, F)
+            missed2[missed2 <= self.noise2 * k_xx] = 0.0
+            rates.append(np.sqrt(missed2))
+        return np.concatenate(rates)
 
     def weights(self, X: Any) -> Vector:
         """Return a with projection(x) = sum_p a_p phi(p): coordinates of x in the dictionary."""

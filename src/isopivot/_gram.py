@@ -10,7 +10,7 @@ from scipy import sparse
 
 from isopivot._arrays import Rows, Vector, row_blocks, times_power_of_two, to_numpy
 from isopivot._points import Points, SparsePoints
-from isopivot.kernels import Kernel, norms2_of
+from isopivot.kernels import CallableKernel, Kernel, norms2_of
 
 
 class LinearGram:
@@ -74,6 +74,8 @@ class KernelGram:
         self._check_diagonal()
         self.largest = float(np.sqrt(self.norms2.max()))
         self.roundings = round(kernel.roundings(m, largest2))
+        if isinstance(kernel, CallableKernel):
+            self._check_sample()
 
     def block(self, left: Rows, right: Rows | slice) -> Vector:
         """Return the kernel between two sets of points, shape (len(left), len(right))."""
@@ -88,6 +90,22 @@ class KernelGram:
                 "data or mend the kernel"
             )
         return K
+
+    def _check_sample(self) -> None:
+        """Raise for a user's function that a few rows already show to be no kernel."""
+        rows = np.arange(min(self.n, 32))
+        K, k = self.block(rows, rows), self.norms2[rows]
+        rounding = self.roundings * 64 * np.finfo(np.float64).eps * max(self.largest**2, 1e-300)
+        if np.abs(K - K.T).max() > rounding:
+            raise ValueError(
+                "got a callable kernel that is not symmetric: k(x, y) and k(y, x) differ by "
+                f"{np.abs(K - K.T).max():.3g}; allowed are symmetric kernels; mend the callable"
+            )
+        if (np.abs(K) - np.sqrt(k[:, None] * k[None, :])).max() > rounding:
+            raise ValueError(
+                "the kernel is not positive semi-definite: some |k(x, y)| exceeds "
+                "sqrt(k(x, x) k(y, y)); use a positive semi-definite kernel"
+            )
 
     def _check_diagonal(self) -> None:
         if self.norms2.min() < 0.0:

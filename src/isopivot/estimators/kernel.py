@@ -191,12 +191,12 @@ n_features_in_, feature_names_in_
         k = factorization.certificate.n_components
         F = factorization.coordinates
         T = np.tril(np.asarray(F[factorization.pivots], dtype=np.float64)[:, :k])
+        values: FunctionValues | PrecomputedValues
         if self.kernel == "precomputed":
-            pivots = factorization.pivots
-            return KernelSubstitution(PrecomputedValues(pivots, self._diagonal), T)
-        return KernelSubstitution(
-            FunctionValues(self._kernel, self._frame, self._frame.of(dictionary)), T
-        )
+            values = PrecomputedValues(factorization.pivots, self._diagonal)
+        else:
+            values = FunctionValues(self._kernel, self._frame, self._frame.of(dictionary))
+        return KernelSubstitution(values, T, self._relative_floor(k) ** 2)
 
     # -- scores: a precomputed kernel needs k(x, x) too -----------------------------------
 
