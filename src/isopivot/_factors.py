@@ -187,16 +187,16 @@ class Factor:
 
     def refresh(self, rows: Rows, stop2: float) -> None:
         """Bring `rows` (in increasing order) up to the current directions."""
-        if 2 * len(rows) > self.n:
-            # Reading all rows in order is cheaper than picking most of them, and no work is
-            # lost: each will need these coordinates sooner or later.
-            rows = np.arange(self.n)
         for stage in np.unique(self.stage[rows]):
             if stage < self.s:
                 self._advance(rows[self.stage[rows] == stage], int(stage))
         blurred = rows[self._blurred(rows, stop2)]
         if len(blurred):
             self.recompute(blurred)
+
+    def refresh_all(self, stop2: float) -> None:
+        """Bring every row up to the current directions."""
+        self.refresh(np.arange(self.n), stop2)
 
     def _advance(self, rows: Rows, start: int) -> None:
         """Project `rows` on the directions from `start` on; downdate their residuals."""
@@ -310,6 +310,35 @@ class Orthonormal(Factor):
         self._admit(pivots[:k], entered)
         return k
 
+    def refresh_all(self, stop2: float) -> None:
+        """Bring every row up to the current directions, reading all of them in order.
+
+        That is cheaper than picking out many, and coordinates that are computed early are
+        not lost. Rows that lag far behind the others are brought along first, one by one.
+        """
+        start = int(np.quantile(self.stage, 0.1, method="lower"))
+        self.refresh(np.flatnonzero(self.stage < start), stop2)
+        for block in row_blocks(self.n, max(self._row_bytes, 8 * (self.s - start))):
+            self._advance_block(block)
+        self.residual2[self.pivots] = 0.0
+        self.rows_read += self.n
+        blurred = np.flatnonzero(self._blurred(np.arange(self.n), stop2))
+        self.recompute(blurred)
+
+    def _advance_block(self, block: slice) -> None:
+        stage = self.stage[block]
+        start = int(stage.min())
+        if start == self.s:
+            return
+        C = self._coordinates(block, start)
+        self._F.put(start, block, C)
+        C2 = to_numpy(C).astype(np.float64, copy=False) ** 2
+        if stage.max() > start:  # a row that was ahead has had its first directions counted
+            C2[np.arange(start, self.s)[:, None] < stage[None, :]] = 0.0
+        late = np.flatnonzero(stage < self.s) + block.start
+        self._downdate(late, C2.sum(axis=0)[late - block.start])
+        self.stage[block] = self.s
+
     def _coordinates(self, part: Rows | slice, start: int) -> Array:
         return self.points.project(part, self.Q[start:, :])
 
@@ -335,8 +364,7 @@ class Orthonormal(Factor):
 
     def finish(self, stop2: float) -> None:
         """Bring every point up to date and make the largest residuals exact."""
-        rows = np.arange(self.n)
-        self.refresh(rows, stop2)
+        self.refresh_all(stop2)
         if self.n * self.points.m * self.s <= FREE_WORK:
             blurred = self.slack2 > 0
         else:
@@ -406,7 +434,7 @@ class Cholesky(Factor):
 
     def finish(self, stop2: float) -> None:
         """Bring every point up to date."""
-        self.refresh(np.arange(self.n), stop2)
+        self.refresh_all(stop2)
 
     def release(self) -> tuple[Array | None, Array]:
         """Return no Q, and F with the coordinates of the pivots made exactly triangular."""

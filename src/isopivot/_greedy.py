@@ -23,6 +23,7 @@ from isopivot.certificate import StoppedBy
 
 TIES = 64.0  # squared residuals within this many eps of the maximum are equal
 DEPTH = 1.0 / 16.0  # a panel ends when its largest squared residual fell by this factor
+ALL = 0.4  # part of the rows from which on it is better to refresh all of them
 PANEL = 256  # most rows in a panel; fewer where they would be a large part of the data
 
 
@@ -64,10 +65,9 @@ def greedy(
         end the loop there.
     """
     target = limit if n_components is None else n_components
-    batch = 0
     while factor.s < target:
         stop2 = max(mu or 0.0, factor.floor) ** 2
-        panel, batch = next_panel(factor, stop2, eps, batch)
+        panel = next_panel(factor, stop2, eps)
         if len(panel.rows) == 0:
             break
         G = factor.gram(panel.rows)
@@ -82,30 +82,30 @@ def greedy(
     return "n_components" if factor.s == n_components else "rank"
 
 
-def next_panel(
-    factor: Orthonormal | Cholesky, stop2: float, eps: float, batch: int
-) -> tuple[Panel, int]:
-    """Return the rows of largest residual, all up to date, and how many had to be refreshed.
+def next_panel(factor: Orthonormal | Cholesky, stop2: float, eps: float) -> Panel:
+    """Return the rows of largest residual, all of them up to date.
 
-    Rows are refreshed from the largest bound downwards, as many as the last panel needed
-    and then in doubling batches, until the leaders are up to date: rows whose stale bound
-    is below theirs cannot matter.
+    Rows are refreshed from the largest bound downwards, in doubling batches, until the
+    leaders are up to date: rows whose stale bound is below theirs cannot matter. When many
+    would have to be, all are.
     """
     size = min(PANEL, max(64, factor.n // 24))
-    before2 = factor.upper2
-    rows = leaders(before2, size, stop2, eps)
-    batch = max(batch, size)
+    rows = leaders(factor.upper2, size, stop2, eps)
+    batch, refreshed = size, 0
     while len(factor.behind(rows, stop2)):
-        candidates = leaders(factor.upper2, batch, stop2, eps)
-        factor.refresh(factor.behind(candidates, stop2), stop2)
+        behind = factor.behind(leaders(factor.upper2, batch, stop2, eps), stop2)
+        refreshed += len(behind)
+        if refreshed <= ALL * factor.n:
+            factor.refresh(behind, stop2)
+        else:
+            factor.refresh_all(stop2)
         rows = leaders(factor.upper2, size, stop2, eps)
         batch *= 2
     others = factor.upper2
-    needed = int(np.count_nonzero(before2 >= others[rows].min(initial=np.inf)))
     others[rows] = 0.0
     bound2 = float(others.max())
     fence = int(np.argmax(others >= bound2 * (1.0 - 2.0 * TIES * eps)))
-    return Panel(rows, bound2, fence), needed
+    return Panel(rows, bound2, fence)
 
 
 def leaders(upper2: Vector, count: int, stop2: float, eps: float) -> Rows:
