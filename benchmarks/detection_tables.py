@@ -26,8 +26,7 @@ CONTEST_NOTES = """\
 """
 GRID_NOTES = """\
 - One fit per kernel and scale at the smallest mu; the larger ones are truncations of it.
-- Rank: mean over the sets of the rank of the cell's AUC among the peers (same seeds) and itself.
-- Time: scoring, per set the median over seeds, added up over the sets.\
+- Rank: mean over the sets of the rank of the cell's AUC among the peers (same seeds) and itself.\
 """
 
 
@@ -215,7 +214,6 @@ def cells(rows: list[Row], peers: list[Row]) -> list[Row]:
                 "ap": statistics.fmean(per_set(group, "ap", statistics.fmean).values()),
                 "share": statistics.fmean(per_set(group, "share", statistics.fmean).values()),
                 "rank": mean_rank(aucs, others) if others else np.nan,
-                "score_s": sum(per_set(group, "score_s", statistics.median).values()),
             }
         )
     return sorted(lines, key=lambda line: -line["auc"])
@@ -252,7 +250,7 @@ def left_out(rows: list[Row]) -> tuple[float, dict[tuple, int]]:
 def grid(rows: list[Row], peers: list[Row]) -> str:
     """The best cells, then AUC and share over scale and mu for each kernel."""
     lines = cells(rows, peers)
-    columns = ["kernel", "epsilon_scale", "mu", "AUC", "AP", "share", "rank", "score s"]
+    columns = ["kernel", "epsilon_scale", "mu", "AUC", "AP", "share", "rank"]
     top = [
         [
             x["kernel"],
@@ -262,7 +260,6 @@ def grid(rows: list[Row], peers: list[Row]) -> str:
             f"{x['ap']:.4f}",
             f"{x['share']:.3f}",
             f"{x['rank']:.2f}",
-            f"{x['score_s']:.2f}",
         ]
         for x in lines[:TOP]
     ]

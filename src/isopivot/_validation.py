@@ -21,7 +21,11 @@ _REMEDIES = {
     "Found array with dim": "Remedy: reshape to (points, features).",
     "Complex data": "Allowed are real numbers. Remedy: stack real and imaginary parts.",
     "could not convert string": "Allowed are numbers. Remedy: encode text columns "
-    "(sklearn.preprocessing.OneHotEncoder) or drop them.",
+    "(sklearn.preprocessing.OneHotEncoder) or drop them (frame.select_dtypes('number')).",
+    "DType": "Allowed are numbers. Remedy: drop columns of dates "
+    "(frame.select_dtypes('number')) or turn them into numbers.",
+    "datetime64": "Allowed are numbers. Remedy: drop columns of dates "
+    "(frame.select_dtypes('number')) or turn them into numbers.",
     "inhomogeneous": "Allowed is a matrix. Remedy: give every row the same length.",
     "features, but": "Remedy: pass the columns the estimator was fitted on, in that order.",
     "feature names should match": "Remedy: pass the columns the estimator was fitted on.",

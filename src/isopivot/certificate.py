@@ -99,12 +99,15 @@ class Certificate:
         return json.dumps(self.to_dict(), allow_nan=False)
 
     def __str__(self) -> str:
+        space = "" if self.kernel_evaluations is None else "feature-space "
         verdict = (
-            f"no pairwise distance changed by more than {self.distortion_bound:.6g}"
+            f"no pairwise {space}distance changed by more than {self.distortion_bound:.6g}"
             if self.certified
-            else f"the requested mu was not reached; distances changed by at most "
+            else f"the requested mu was not reached; {space}distances changed by at most "
             f"{self.distortion_bound:.6g}"
         )
+        if self.n_components == 0:
+            verdict += ", because mu exceeds every norm and nothing was kept"
         return (
             f"{self.n_samples} points kept in {self.n_components} dimensions: {verdict} "
             f"(largest residual {self.mu_strict:.6g}, mu {self.mu:.6g}, stopped by "
@@ -166,6 +169,9 @@ def actual_distortion(
 ) -> float:
     """Return the largest change of a pairwise distance: exact, over all pairs.
 
+    Of Euclidean distances, which `ICPQR` certifies; a `KernelICPQR` certifies those of its
+    feature space, of which this knows nothing.
+
     Parameters
     ----------
     X : array or sparse matrix of shape (n, m)
@@ -207,7 +213,8 @@ def actual_distortion(
     if r is not None and r.shape != (n,):
         raise ValueError(f"got residuals of shape {r.shape}; allowed is ({n},); pass one per point")
     exponent = binary_exponent(max(_largest_entry(X), _largest_entry(F)), _EPS)
-    worst = _WorstPair(_Cloud(X, exponent), _Cloud(F, exponent))
+    eps = max(float(np.finfo(M.dtype).eps) if M.dtype.kind == "f" else _EPS for M in (X, F))
+    worst = _WorstPair(_Cloud(X, exponent), _Cloud(F, exponent), eps)
     worst.search(None if r is None else times_power_of_two(r, -exponent), progress)
     return float(times_power_of_two(worst.found, exponent))
 
@@ -250,15 +257,15 @@ class _Cloud:
 class _WorstPair:
     """Search for the largest |d - e|: estimates rule pairs out, differences decide."""
 
-    def __init__(self, points: _Cloud, embedded: _Cloud) -> None:
-        self.points, self.embedded = points, embedded
+    def __init__(self, points: _Cloud, embedded: _Cloud, eps: float) -> None:
+        self.points, self.embedded, self._eps = points, embedded, eps
         self.found = 0.0
 
     def search(self, r: Vector | None, progress: Progress | None) -> None:
         n = len(self.points.norms2)
         order = np.arange(n) if r is None else np.argsort(-r, kind="stable")
         # Residuals are as accurate as the data: allow for that before ruling out.
-        slack = 64.0 * _EPS * float(np.sqrt(self.points.norms2.max(initial=0.0)))
+        slack = 64.0 * self._eps * float(np.sqrt(self.points.norms2.max(initial=0.0)))
         blocks = [order[block] for block in row_blocks(n, 1, _BLOCK)]
         for done, left in enumerate(blocks):
             for right in blocks[done:]:

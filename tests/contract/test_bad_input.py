@@ -33,6 +33,11 @@ BAD_DATA = {
         ValueError,
         r"string(.|\n)*encode",
     ),
+    "date column": (
+        pd.DataFrame({"a": [1.0, 2.0], "t": pd.to_datetime(["2020-01-01", "2020-01-02"])}),
+        TypeError,
+        r"select_dtypes",
+    ),
     "None": (None, ValueError, r"NoneType(.|\n)*(?i:pass)"),
     "a scalar": (3.0, ValueError, r"scalar(.|\n)*[Rr]eshape"),
 }

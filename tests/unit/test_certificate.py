@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from isopivot import Certificate, actual_distortion, icpqr
+from isopivot import Certificate, KernelICPQR, actual_distortion, icpqr
 from reference import max_distortion
 from strategies import point_sets, problems, seeds
 from tolerances import length_slack
@@ -35,6 +35,9 @@ def test_text_says_what_is_promised():
     kept = str(certificate(mu="40%"))
     assert "no pairwise distance changed by more than" in kept
     assert "stopped by mu" in kept
+    assert "nothing was kept" in str(certificate(mu=1e3))
+    in_kernel = str(KernelICPQR().fit(np.arange(8.0).reshape(4, 2)).certificate_)
+    assert "no pairwise feature-space distance" in in_kernel
     missed = str(certificate(mu=1e-3, n_components=2))
     assert "the requested mu was not reached" in missed
 

@@ -165,6 +165,16 @@ def test_calibration_takes_the_conformal_rank():
     assert model.threshold_ == model.mu_ + model.certificate_.accuracy_floor
 
 
+def test_calibration_of_a_blind_dictionary_warns_and_stays_quiet():
+    rng = np.random.default_rng(3)
+    model = ICPQR("1%").fit(rng.standard_normal((100, 4)))
+    assert model.n_components_ == 4
+    with pytest.warns(UserWarning, match=r"spans all 4 features.*raise mu, or use KernelICPQR"):
+        model.calibrate(rng.standard_normal((60, 4)), 0.05)
+    assert model.threshold_ == model.certificate_.accuracy_floor
+    assert (model.predict(rng.standard_normal((500, 4))) == 1).all()  # not flagged by rounding
+
+
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.1])
 def test_calibrated_false_alarms_follow_their_law(rate):
     """The number of false alarms on fresh rows is beta-binomial (n_cal, n_test, k)."""

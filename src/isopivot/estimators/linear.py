@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -171,6 +172,15 @@ class ICPQR(DictionaryEstimator):
 
     def _basis_of(self, k: int) -> Array | None:
         return self._extension.basis[:k, :] if isinstance(self._extension, Projection) else None
+
+    def _warn_if_blind(self) -> None:
+        if self.n_components_ == self.n_features_in_:
+            warnings.warn(
+                f"the dictionary spans all {self.n_features_in_} features: every residual is "
+                "rounding, and no point will be called an anomaly; raise mu, or use KernelICPQR",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _offset_norm(self) -> float:
         return 0.0 if self.mean_ is None else safe_norm(self.mean_)
