@@ -179,14 +179,15 @@ def draw_contest(rows: list[Row], path: Path) -> None:
     colors = ["C3" if x["name"] == default else "C1" if _ours(x["name"]) else "C7" for x in lines]
     figure, axes = plt.subplots(1, 2, figsize=(11, 6), sharey=True, layout="constrained")
     places = np.arange(len(lines))
-    for axis, key, title in zip(
-        axes, ("auc", "rank"), ("mean ROC-AUC", "mean rank (1 is best)"), strict=True
-    ):
-        axis.barh(places, [line[key] for line in lines], color=colors)
-        axis.set_xlabel(title)
+    # Dots, since an axis of areas under curves need not begin at zero; bars for ranks.
+    axes[0].scatter([line["auc"] for line in lines], places, c=colors)
+    axes[0].hlines(places, *zip(*(line["spread"] for line in lines), strict=True), colors)
+    axes[0].set_xlabel("mean ROC-AUC (line: range over seeds)")
+    axes[1].barh(places, [line["rank"] for line in lines], color=colors)
+    axes[1].set_xlabel("mean rank (1 is best)")
+    for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_yticks(places, [line["name"] for line in lines])
-    axes[0].set_xlim(min(line["auc"] for line in lines) - 0.02)
     n_sets = len({row["set"] for row in rows})
     figure.suptitle(f"Novelty detection on {n_sets} ADBench sets (red: our default)")
     figure.savefig(path, dpi=120)
@@ -319,7 +320,8 @@ def draw_grid(rows: list[Row], peers: list[Row], path: Path) -> None:
                 linewidth=1,
                 label=kernel if depth == len(scales) - 1 else None,
             )
-    for name, auc in _peer_means(rows, peers)[:3]:
+    means = _peer_means(rows, peers)
+    for name, auc in means[:1] + [pair for pair in means[1:] if pair[0] == "LOF"]:
         axis.axhline(auc, color="C7", linestyle=":", linewidth=1)
         axis.text(0.01, auc, name, color="C7", fontsize=8, va="bottom")
     axis.set(xlabel="dictionary size / training rows", ylabel="mean ROC-AUC", xlim=(0, 1))

@@ -28,11 +28,11 @@ OUR_OWN = ("KernelICPQR", "ICPQR")
 # What the grid found worth showing beside the default; the one that is the default is left out.
 NAMED = (
     {"kernel": "rbf", "epsilon_scale": 0.5, "mu": 0.1},
-    {"kernel": "rbf", "epsilon_scale": 0.25, "mu": 0.2},
-    {"kernel": "exponential", "epsilon_scale": 0.25, "mu": 0.3},
-    {"kernel": "exponential", "epsilon_scale": 1.0, "mu": 0.5},
-    {"kernel": "laplacian", "epsilon_scale": 0.5, "mu": 0.5},
-    {"kernel": "matern32", "epsilon_scale": 0.5, "mu": 0.2},
+    {"kernel": "rbf", "epsilon_scale": 0.25, "mu": 0.1},
+    {"kernel": "rbf", "epsilon_scale": 0.25, "mu": 0.3},
+    {"kernel": "exponential", "epsilon_scale": 2.0, "mu": 0.3},
+    {"kernel": "laplacian", "epsilon_scale": 0.125, "mu": 0.5},
+    {"kernel": "matern32", "epsilon_scale": 1.0, "mu": 0.05},
 )
 
 

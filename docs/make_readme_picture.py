@@ -48,16 +48,18 @@ def draw(target):
     """Three views of the digits: what mu costs, the embedding, every distance."""
     X, y, models = fits()
     drawn = models[DRAWN]
-    figure = Figure(figsize=(15, 4.6), dpi=100, layout="constrained")
+    figure = Figure(figsize=(15, 4.8), dpi=110, layout="constrained")
     left, middle, right = figure.subplots(1, 3, width_ratios=[1, 1.15, 1.15])
     plot_path(models[MUS[0]].path_, mu=[model.mu_ for model in models.values()], ax=left)
-    plot_embedding(drawn.embedding_, drawn.dictionary_indices_, labels=y, ax=middle)
+    plot_embedding(
+        drawn.embedding_, drawn.dictionary_indices_, labels=y, label_name="digit", ax=middle
+    )
     plot_distances(X, drawn.embedding_, drawn.certificate_, ax=right)
     for ax in (left, middle, right):
         ax.spines[["top", "right"]].set_visible(False)
     figure.suptitle(
         f"1,797 scanned digits of 64 pixels, grey 0 to 16; middle and right: "
-        rf"$\mu$ = {drawn.mu_:.3g}, s = {drawn.n_components_}"
+        rf"$\mu$ = {drawn.mu_:.3g} ({DRAWN} of the largest norm), s = {drawn.n_components_}"
     )
     target.parent.mkdir(exist_ok=True)
     figure.savefig(target)

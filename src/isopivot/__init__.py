@@ -8,13 +8,14 @@ factorization places new points, tells which of them do not belong, and says why
 from isopivot._factors import Factorization
 from isopivot.alignment import align
 from isopivot.certificate import AccuracyError, Certificate, actual_distortion, distance_bounds
-from isopivot.estimators import ICPQR, KernelICPQR
+from isopivot.estimators import ICPQR, DiffusionICPQR, KernelICPQR
 from isopivot.factorize import icpqr
 
 __all__ = [
     "ICPQR",
     "AccuracyError",
     "Certificate",
+    "DiffusionICPQR",
     "Factorization",
     "KernelICPQR",
     "actual_distortion",

@@ -177,6 +177,11 @@ class Factor:
         return len(self.pivots)
 
     @property
+    def coordinates(self) -> Array:
+        """Coordinates (s, n) of all points, once every one is up to date."""
+        return self._F.filled
+
+    @property
     def upper2(self) -> Vector:
         """Upper bounds of all squared residuals, stale ones included."""
         return self.residual2 + self.slack2

@@ -209,6 +209,7 @@ def sign(
     passes: int,
     stopped_by: StoppedBy,
     kernel_evaluations: int | None = None,
+    route_error: float = 0.0,
 ) -> Certificate:
     """Return the certificate that these residuals justify."""
     top = np.sort(residuals)[-2:]
@@ -218,7 +219,7 @@ def sign(
         mu_strict=mu_strict,
         distortion_bound=float(top.sum()) + 2.0 * floor,
         accuracy_floor=floor,
-        route_error=0.0,
+        route_error=route_error,
         n_samples=len(residuals),
         n_components=n_components,
         dtype=dtype,

@@ -60,20 +60,29 @@ class RadialKernel:
     epsilon: float
 
     def matrix(self, X: Any, Y: Any) -> Vector:
+        u = self._exponent(X, Y)
+        if self.name == "matern32":
+            return (1.0 - u) * np.exp(u)
+        return np.exp(u, out=u)
+
+    def log_matrix(self, X: Any, Y: Any) -> Vector:
+        """Return log k(x, y), finite also where k(x, y) is too small for a float."""
+        u = self._exponent(X, Y)
+        return u + np.log1p(-u) if self.name == "matern32" else u
+
+    def _exponent(self, X: Any, Y: Any) -> Vector:
+        """Return what stands in the exponential function; at most 0."""
         if self.name == "laplacian":
-            return np.asarray(np.exp(_manhattan(X, Y) / -np.sqrt(self.epsilon)))
+            return np.asarray(_manhattan(X, Y) / -np.sqrt(self.epsilon))
         d2 = squared_distances(X, Y)
         if self.name == "rbf":
             d2 /= -self.epsilon
-            return np.exp(d2, out=d2)
+            return d2
         if self.name == "exponential":
             _mend_close_pairs(d2, X, Y)
         u = np.sqrt(d2, out=d2)
-        u /= -np.sqrt(self.epsilon)
-        if self.name == "exponential":
-            return np.exp(u, out=u)
-        u *= np.sqrt(3.0)
-        return (1.0 - u) * np.exp(u)
+        u /= -np.sqrt(self.epsilon / (3.0 if self.name == "matern32" else 1.0))
+        return u
 
     def diagonal(self, X: Any) -> Vector:
         return np.ones(X.shape[0])

@@ -2,7 +2,7 @@
 
 Every function draws on ``ax`` and returns it. Without ``ax`` it makes a figure of its
 own, outside pyplot: nothing pops up and nothing is left open; save it with
-``ax.figure.savefig(path)``. Needs matplotlib: ``pip install "isopivot[plot]"``.
+``ax.figure.savefig(path)``. Needs matplotlib: ``pip install ".[plot]"`` in the repository.
 """
 
 from __future__ import annotations
@@ -20,25 +20,29 @@ from isopivot.certificate import Certificate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import PolyCollection
 
 Floats = NDArray[np.float64]
 
-# Paul Tol's "vibrant" and "muted" schemes, told apart also by colour-blind readers.
+# From Paul Tol's "vibrant" scheme, told apart also by colour-blind readers.
 CURVE, BAND, ALARM = "#0077bb", "#ee7733", "#cc3311"
+# Ten colours of different hue or lightness; shapes help those who cannot tell them apart.
 PALETTE = (
-    "#332288",
-    "#cc6677",
-    "#117733",
-    "#88ccee",
-    "#ddcc77",
-    "#882255",
-    "#44aa99",
-    "#aa4499",
-    "#999933",
-    "#777777",
+    "#3f90da",
+    "#ffa90e",
+    "#bd1f01",
+    "#94a4a2",
+    "#832db6",
+    "#1b9e4b",
+    "#8c564b",
+    "#e377c2",
+    "#1f2f6b",
+    "#6fd3d8",
 )
+SHAPES = ("o", "^", "s", "D", "v", "P", "X", "<", ">", "p")
 RATE_BINS = 40
 LOG_FACTOR = 50.0
+TINY = float(np.finfo(float).tiny)
 
 
 def plot_path(
@@ -93,6 +97,7 @@ def plot_embedding(
     dictionary_indices: ArrayLike | None = None,
     *,
     labels: ArrayLike | None = None,
+    label_name: str = "label",
     ax: Axes | None = None,
 ) -> Axes:
     """First two coordinates of every point, the dictionary ringed.
@@ -105,8 +110,10 @@ def plot_embedding(
     dictionary_indices : array-like of int, optional
         Rows to mark, ``dictionary_indices_`` of a fitted estimator.
     labels : array-like of shape (n_samples,), optional
-        Colour of each point. At most ten different values get a legend; more of them must be
-        numbers and get a colour bar.
+        Colour of each point. At most ten different values get a colour and a shape each and a
+        legend; more of them must be numbers and get a colour bar.
+    label_name : str, default="label"
+        What the labels are: the title of the legend, or the text beside the colour bar.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure when None.
 
@@ -123,7 +130,7 @@ def plot_embedding(
     """
     points = _plane(embedding)
     ax = _axes(ax)
-    _scatter(ax, points, labels)
+    _scatter(ax, points, labels, label_name)
     if dictionary_indices is not None:
         rows = np.asarray(dictionary_indices, dtype=np.intp)
         ax.scatter(
@@ -135,11 +142,7 @@ def plot_embedding(
             linewidths=1.0,
             label=f"dictionary ({len(rows):,})",
         )
-    n_entries = len(ax.get_legend_handles_labels()[0])
-    if n_entries > 2:  # a long legend would hide points
-        ax.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    elif n_entries:
-        ax.legend(fontsize="small")
+    _embedding_legend(ax, None if label_name == "label" else label_name)
     n_components = np.shape(embedding)[1]
     ax.set(xlabel="coordinate 1 (units of the data)", ylabel="coordinate 2")
     ax.set(title=f"Embedding: {min(2, n_components)} of {n_components} coordinates")
@@ -155,12 +158,13 @@ def plot_distances(
     max_points: int = 2000,
     ax: Axes | None = None,
 ) -> Axes:
-    """True against embedded distance of all pairs, with the certified band.
+    """How much every distance shrank, against its length afterwards, with the certified band.
 
-    Projection never lengthens a distance, so every pair must lie between d = e and
-    d = e + distortion_bound. What was cut away is orthogonal to what was kept, which bends
-    the upper limit down to hypot(e, distortion_bound), the dashed curve. The pair that
-    changed most is marked.
+    Projection never lengthens a distance: a pair at distance d before and e after lies at
+    height d - e, between 0 and the certified bound. What was cut away is orthogonal to what
+    was kept, which lowers the limit to sqrt(e^2 + bound^2) - e, the dashed curve. The pair
+    that changed most is marked. Cells are cut at the edges of the band, unless a pair really
+    lies outside.
 
     Parameters
     ----------
@@ -185,22 +189,31 @@ def plot_distances(
     >>> from isopivot.plots import plot_distances
     >>> ax = plot_distances([[0, 0], [3, 4], [0, 9]], [[0], [4], [9]], 3.0)
     >>> ax.get_title()
-    'Distances before and after, all 3 pairs'
+    'Change of distances, all 3 pairs'
     """
     given = certificate_or_bound
     bound = given.distortion_bound if isinstance(given, Certificate) else float(given)
     rows = _rows(X, embedding, max_points)
     true, embedded = _pair_distances(X, rows), _pair_distances(embedding, rows)
+    change = true - embedded
     ax = _axes(ax)
-    reach = 1.03 * max(true.max(initial=0.0), embedded.max(initial=0.0)) or 1.0
+    reach = 1.03 * embedded.max(initial=0.0) or 1.0
     _draw_band(ax, reach, bound)
-    if len(true):
-        _draw_pairs(ax, true, embedded)
-    ax.legend(loc="lower right", fontsize="small")  # no pair can be there: d >= e
-    ax.set(xlabel="distance after, e (units of the data)", ylabel="distance before, d")
+    if len(change):
+        share = np.ptp(change) / max(bound, np.ptp(change), TINY)
+        cells = _draw_cells(ax, embedded, change, share)
+        if np.all(change <= np.hypot(embedded, bound) - embedded + 1e-9 * reach):
+            _cut_above(cells, ax, reach, bound)
+        _mark_worst(ax, embedded, change)
+    ax.legend(loc="upper right", fontsize="small")  # above the dashed curve: no pair is there
+    ax.set(xlabel="distance after, e (units of the data)", ylabel="shrunk by, d - e")
+    # At 0 the axes cut cells that only reach below, by their shape; rounding is no violation.
+    lowest = change.min(initial=0.0)
+    top = 1.04 * max(bound, change.max(initial=0.0)) or 1.0
+    ax.set(xlim=(0, reach), ylim=(1.1 * lowest if lowest < -1e-9 * reach else 0.0, top))
     everyone = len(rows) == np.shape(X)[0]
     which = f"all {len(true):,} pairs" if everyone else f"pairs of {len(rows):,} points"
-    ax.set(xlim=(0, reach), ylim=(0, reach), title=f"Distances before and after, {which}")
+    ax.set_title(f"Change of distances, {which}")
     return ax
 
 
@@ -245,8 +258,11 @@ def plot_rates(
     for (name, group), colour in sorted(coloured, key=lambda pair: -len(pair[0][1])):
         label = f"{name} ({len(group):,})"  # the smallest group comes last, on top
         ax.hist(group, edges, histtype="stepfilled", alpha=0.7, color=colour, label=label)
+    highest = ax.get_ylim()[1]
     if np.isfinite(threshold):
-        ax.axvline(threshold, color="black", linestyle="--", label=f"threshold {threshold:.3g}")
+        ends = ([threshold, threshold], [0.0, highest])
+        ax.plot(*ends, color="black", linestyle="--", label=f"threshold {threshold:.3g}")
+    ax.set_ylim(0.0, 1.25 * highest)  # room for the legend
     ax.legend(fontsize="small")
     ax.set(xlabel="distortion rate (units of the data)", ylabel="points")
     ax.set_title(
@@ -292,8 +308,8 @@ def _plane(embedding: ArrayLike) -> Floats:
     return np.pad(points[:, :2], ((0, 0), (0, max(0, 2 - points.shape[1]))))
 
 
-def _scatter(ax: Axes, points: Floats, labels: ArrayLike | None) -> None:
-    style: dict[str, Any] = {"s": 9, "alpha": 0.7, "linewidths": 0, "rasterized": True}
+def _scatter(ax: Axes, points: Floats, labels: ArrayLike | None, label_name: str) -> None:
+    style: dict[str, Any] = {"s": 12, "alpha": 0.75, "linewidths": 0, "rasterized": True}
     if labels is None:
         ax.scatter(*points.T, color=CURVE, **style)
         return
@@ -302,11 +318,26 @@ def _scatter(ax: Axes, points: Floats, labels: ArrayLike | None) -> None:
     names = np.unique(values)
     if len(names) > len(PALETTE) and np.issubdtype(values.dtype, np.number):
         drawn = ax.scatter(points[:, 0], points[:, 1], c=values, cmap="viridis", **style)
-        ax.figure.colorbar(drawn, ax=ax, label="label", shrink=0.8)
+        ax.figure.colorbar(drawn, ax=ax, label=label_name, shrink=0.8)
         return
     _check_colours(names, "pass numbers for a colour scale")
-    for name, colour in zip(names, PALETTE, strict=False):
-        ax.scatter(*points[values == name].T, color=colour, label=str(name), **style)
+    for name, colour, shape in zip(names, PALETTE, SHAPES, strict=False):
+        group = points[values == name]
+        ax.scatter(*group.T, color=colour, marker=shape, label=str(name), **style)
+
+
+def _embedding_legend(ax: Axes, title: str | None) -> None:
+    names = ax.get_legend_handles_labels()[1]
+    if len(names) > 2:  # a long legend would hide points
+        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "title": title}
+        legend = ax.legend(fontsize="small", frameon=False, **place)
+    elif names:
+        legend = ax.legend(fontsize="small")
+    else:
+        return
+    for shown in legend.legend_handles:
+        if shown is not None:  # the points themselves are too small and pale to compare
+            shown.set(alpha=1.0, sizes=[36.0])
 
 
 def _check_colours(names: NDArray[Any], remedy: str) -> None:
@@ -337,19 +368,29 @@ def _pair_distances(X: ArrayLike, rows: NDArray[np.intp]) -> Floats:
 
 
 def _draw_band(ax: Axes, reach: float, bound: float) -> None:
+    promise = f"certified: d - e $\\leq$ {bound:.3g}"
+    ax.fill_between([0, reach], bound, color=BAND, alpha=0.18, linewidth=0, label=promise)
     e = np.linspace(0.0, reach, 400)
-    promise = f"certified: d $\\leq$ e + {bound:.3g}"
-    ax.fill_between(e, e, e + bound, color=BAND, alpha=0.18, linewidth=0, label=promise)
-    sharper = f"certified: d $\\leq$ hypot(e, {bound:.3g})"
-    ax.plot(e, np.hypot(e, bound), color=BAND, linestyle="--", linewidth=1.2, label=sharper)
-    ax.plot(e, e, color="black", linewidth=0.8, label="d = e")
+    sharper = f"certified: d $\\leq \\sqrt{{e^2 + {bound:.3g}^2}}$"
+    ax.plot(e, np.hypot(e, bound) - e, color=BAND, linestyle="--", linewidth=1.4, label=sharper)
 
 
-def _draw_pairs(ax: Axes, true: Floats, embedded: Floats) -> None:
+def _cut_above(cells: PolyCollection, ax: Axes, reach: float, bound: float) -> None:
+    """Hide what cells have above the dashed curve: no pair is there, only the cell's shape."""
+    from matplotlib.patches import Polygon
+
+    e = np.linspace(0.0, reach, 400)
+    curve = np.column_stack([e, np.hypot(e, bound) - e])
+    below = [[reach, -bound - reach], [0.0, -bound - reach]]  # the axes cut there
+    cells.set_clip_path(Polygon(np.vstack([curve, below]), transform=ax.transData))
+
+
+def _draw_cells(ax: Axes, embedded: Floats, change: Floats, share: float) -> PolyCollection:
+    """Draw pairs as cells, about as high as wide when they fill that share of the height."""
     cells = ax.hexbin(
         embedded,
-        true,
-        gridsize=180,
+        change,
+        gridsize=(120, 4 + round(60 * share)),
         bins="log",
         mincnt=1,
         cmap="viridis",
@@ -357,17 +398,22 @@ def _draw_pairs(ax: Axes, true: Floats, embedded: Floats) -> None:
         rasterized=True,
     )
     ax.figure.colorbar(cells, ax=ax, label="pairs per cell")
-    worst = int(np.argmax(np.abs(true - embedded)))
+    return cells
+
+
+def _mark_worst(ax: Axes, embedded: Floats, change: Floats) -> None:
+    worst = int(np.argmax(np.abs(change)))
     ax.plot(
         embedded[worst],
-        true[worst],
+        change[worst],
         marker="o",
-        markersize=8,
+        markersize=9,
         markerfacecolor="none",
         markeredgecolor=ALARM,
         markeredgewidth=1.8,
         linestyle="none",
-        label=f"largest change seen: {abs(true[worst] - embedded[worst]):.3g}",
+        clip_on=False,
+        label=f"largest change seen: {abs(change[worst]):.3g}",
     )
 
 

@@ -16,7 +16,7 @@ PICTURES = {
     f"{data}-{view}.png"
     for data in ("digits", "swiss-roll")
     for view in ("path", "embedding", "distances")
-}
+} | {"digits-rates.png"}
 
 
 def isopivot(*arguments, cwd=None, start=("-m", "isopivot.cli")):
@@ -33,10 +33,11 @@ def isopivot(*arguments, cwd=None, start=("-m", "isopivot.cli")):
     )
 
 
-def table_rows(output):
-    """Cells of the printed table, one list per row of figures."""
+def table_rows(output, names=("digits", "swiss-roll")):
+    """Cells of the printed tables, one list per row of figures that begins with a name."""
     lines = [line for line in output.splitlines() if line.startswith("│")]
-    return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+    return [row for row in rows if row[0] in names]
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +70,26 @@ def test_demo_dimension_shrinks_as_mu_grows(demo):
         sizes = [int(row[2].split()[0]) for row in rows if row[0] == data]
         assert sizes == sorted(sizes, reverse=True)
         assert sizes[0] > sizes[-1] > 0
+
+
+def test_demo_keeps_the_false_alarm_rate_and_finds_unseen_digits(demo):
+    rows = table_rows(demo[0].stdout, names=("ICPQR", "KernelICPQR"))
+    assert [row[0] for row in rows] == ["ICPQR"] * 3 + ["KernelICPQR"] * 3
+    for _, _, size, asked, seen, hits in rows:
+        asked, seen, hits = (float(cell.split("%")[0]) for cell in (asked, seen, hits))
+        assert 0 < int(size) <= 541
+        # Ten splits of the same 1,797 rows: close to what was asked, not below it for sure.
+        assert abs(seen - asked) <= 0.5 * asked
+        assert hits > 2 * seen
+    for kernel, linear in zip(rows[3:], rows[:3], strict=True):
+        assert float(kernel[-1].split("%")[0]) > float(linear[-1].split("%")[0])
+
+
+def test_demo_fits_a_terminal_of_eighty_columns(demo):
+    tables = [line for line in demo[0].stdout.splitlines() if line[:1] in "│┃┏└"]
+    assert tables
+    assert max(map(len, tables)) <= 80
+    assert "…" not in demo[0].stdout
 
 
 def test_demo_is_quiet_without_a_terminal(demo):

@@ -1,20 +1,28 @@
-"""The README tells the truth: its example runs, its figures come out, its links lead somewhere."""
+"""The README tells the truth: its examples run, its figures come out, its links lead somewhere."""
 
 import contextlib
 import importlib.util
 import io
+import math
 import re
 from pathlib import Path
 
+import joblib
+import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
+from scipy.stats import betabinom
+from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from isopivot import ICPQR, actual_distortion
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def python_block():
-    (block,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    return block
+BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
 def promised_output(block):
@@ -23,8 +31,12 @@ def promised_output(block):
     return [comment.split(": ")[0] for comment in comments]
 
 
-def test_example_prints_what_its_comments_say():
-    block = python_block()
+def test_there_are_two_examples():
+    assert len(BLOCKS) == 2
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=["reduce", "detect"])
+def test_example_prints_what_its_comments_say(block):
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         exec(compile(block, "README.md", "exec"), {})
@@ -43,6 +55,67 @@ def test_table_is_the_one_the_script_prints():
     rows = [line.strip("| ").split(" | ") for line in lines[2:]]
     ratios = [float(row[2]) / float(row[3]) for row in rows]
     assert f"here {min(ratios):.0f} to {max(ratios):.0f} times" in README
+
+
+def test_median_distance_of_the_digits():
+    assert f"is {np.median(pdist(load_digits().data)):.1f}," in README
+
+
+def test_scatter_of_the_false_alarm_rate():
+    rows = 119
+    above = rows + 1 - math.ceil((rows + 1) * 0.95)
+    # Alarms among test rows, over draws of both sets, whatever the distribution.
+    alarms = betabinom(rows, above, rows + 1 - above)
+    assert alarms.mean() / rows == pytest.approx(0.05)
+    assert f"comes out as 5% ± {alarms.std() / rows:.1%}" in README
+
+
+@pytest.mark.parametrize(("rate", "rows"), [(0.01, 99), (0.001, 999)])
+def test_rows_that_a_rate_needs(rate, rows):
+    assert re.search(rf"{100 * rate:g}% needs (at least )?{rows}\b", README)
+    X = np.random.default_rng(0).standard_normal((rows, 3))
+    model = ICPQR(n_components=1).fit(X)
+    assert model.calibrate(X, rate).calibration_.n_samples == rows
+    with pytest.raises(ValueError, match=f"{rows} rows or more"):
+        model.calibrate(X[1:], rate)
+
+
+def test_pipeline_recipe():
+    pd = pytest.importorskip("pandas")
+    normal = np.random.default_rng(0).standard_normal((300, 4)) @ np.diag([9.0, 5.0, 1.0, 0.1])
+    table = pd.DataFrame(normal, columns=["a", "b", "c", "d"])
+    train, held_out = table[:200], table[200:]
+    scaler = StandardScaler().set_output(transform="pandas")
+    pipe = make_pipeline(scaler, ICPQR(n_components=2)).fit(train)
+    assert not hasattr(pipe, "calibrate")
+    pipe[-1].calibrate(pipe[:-1].transform(held_out), 0.05)
+    assert np.mean(pipe.predict(held_out) == -1) <= 0.05
+    why = pipe[-1].explain(pipe[:-1].transform(held_out[:1]))
+    assert why.feature_names.tolist() == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "certified"),
+    [({"n_components": 2}, False), ({"mu": None, "n_components": 2}, True)],
+)
+def test_dimension_without_and_with_the_default_mu(parameters, certified):
+    X = load_digits().data
+    model = ICPQR(**parameters).fit(X)
+    assert model.certificate_.certified is certified
+    assert actual_distortion(X, model.embedding_) <= model.certificate_.distortion_bound
+
+
+def test_too_large_a_mu_keeps_nothing():
+    assert ICPQR(mu=1e9).fit(load_digits().data).n_components_ == 0
+
+
+def test_saving_keeps_the_calibration(tmp_path):
+    X = load_digits().data
+    model = ICPQR(mu="40%").fit(X[:900]).calibrate(X[900:], 0.05)
+    joblib.dump(model, tmp_path / "model")
+    again = joblib.load(tmp_path / "model")
+    assert again.calibration_ == model.calibration_
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)]+)\)", README))

@@ -10,7 +10,14 @@ from scipy import sparse
 from scipy.spatial.distance import pdist
 
 from isopivot import icpqr
-from isopivot.plots import PALETTE, plot_distances, plot_embedding, plot_path, plot_rates
+from isopivot.plots import (
+    PALETTE,
+    SHAPES,
+    plot_distances,
+    plot_embedding,
+    plot_path,
+    plot_rates,
+)
 
 pytest.importorskip("matplotlib")
 
@@ -106,12 +113,27 @@ def test_embedding_gives_each_class_a_colour_and_a_name():
     assert entries(ax) == ["cat", "dog", "eel", "dictionary (1)"]
     assert [len(c.get_offsets()) for c in ax.collections] == [2, 1, 1, 1]
     assert len({tuple(c.get_facecolor()[0]) for c in ax.collections[:3]}) == 3
+    assert len({c.get_paths()[0].vertices.tobytes() for c in ax.collections[:3]}) == 3
+
+
+def test_embedding_legend_is_readable():
+    ax = plot_embedding(np.eye(3), labels=["cat", "dog", "eel"], label_name="animal")
+    legend = ax.get_legend()
+    assert legend.get_title().get_text() == "animal"
+    for drawn, shown in zip(ax.collections, legend.legend_handles, strict=True):
+        assert shown.get_sizes()[0] > 2 * drawn.get_sizes()[0]
+        assert shown.get_alpha() == 1.0
+
+
+def test_colours_and_shapes_are_all_different():
+    assert len(set(PALETTE)) == len(set(SHAPES)) == len(PALETTE) == len(SHAPES)
 
 
 def test_embedding_shades_many_numbers_and_refuses_many_names(tmp_path):
     many = len(PALETTE) + 1
     points = np.random.default_rng(0).standard_normal((many, 2))
-    ax = plot_embedding(points, labels=np.arange(many) / 7)
+    ax = plot_embedding(points, labels=np.arange(many) / 7, label_name="sevenths")
+    assert ax.figure.axes[1].get_ylabel() == "sevenths"
     np.testing.assert_array_equal(ax.collections[0].get_array(), np.arange(many) / 7)
     save(ax, tmp_path)
     with pytest.raises(ValueError, match=r"11 different values, at most 10 .* pass numbers"):
@@ -137,12 +159,22 @@ def test_every_pair_is_drawn_inside_the_band(reduced, tmp_path):
     X, factors = reduced
     bound = factors.certificate.distortion_bound
     ax = plot_distances(X, factors.coordinates, factors.certificate)
-    centres, counts, (half_e, half_d) = cells(ax)
+    centres, counts, (_, half) = cells(ax)
     assert counts.sum() == len(X) * (len(X) - 1) // 2
     # A pair is within half a cell of its cell's centre.
-    change = centres[:, 1] - centres[:, 0]
-    assert change.min() >= -(half_e + half_d)
-    assert change.max() <= bound + half_e + half_d
+    assert centres[:, 1].min() >= -half
+    assert centres[:, 1].max() <= bound + half
+    assert ax.get_ylim()[0] == 0  # parts of cells below are cut off
+    assert ax.get_ylim()[1] > bound
+    # Above the dashed curve there is no pair, and no part of a cell is drawn.
+    clip, _ = ax.collections[1].get_clip_path().get_transformed_path_and_affine()
+    to_pixels = ax.collections[1].get_clip_path().get_affine()
+    e = np.linspace(*ax.get_xlim(), 50)[1:-1]
+    limit = np.hypot(e, bound) - e
+    for height, inside in [(0.99 * limit, True), (1.01 * limit + 0.01 * bound, False)]:
+        pixels = ax.transData.transform(np.column_stack([e, height]))
+        drawn = to_pixels.transform_path(clip).contains_points(pixels)
+        assert drawn.all() if inside else not drawn.any()
     save(ax, tmp_path)
 
 
@@ -151,10 +183,24 @@ def test_band_has_the_certified_width(reduced):
     bound = factors.certificate.distortion_bound
     ax = plot_distances(X, factors.coordinates, factors.certificate)
     corners = ax.collections[0].get_paths()[0].vertices
-    e, d = corners.T
-    assert set(np.round(d - e, 9)) == {0.0, round(bound, 9)}
-    np.testing.assert_allclose(ax.lines[0].get_ydata(), np.hypot(ax.lines[0].get_xdata(), bound))
-    assert entries(ax)[0] == f"certified: d $\\leq$ e + {bound:.3g}"
+    assert set(corners[:, 1]) == {0.0, bound}
+    e, sharper = ax.lines[0].get_xydata().T
+    np.testing.assert_allclose(sharper, np.hypot(e, bound) - e, rtol=0, atol=1e-12 * bound)
+    assert entries(ax)[0] == f"certified: d - e $\\leq$ {bound:.3g}"
+
+
+@pytest.mark.parametrize("stretch", [0.0, 2.0], ids=["too short", "too long"])
+def test_a_broken_promise_is_not_hidden(reduced, stretch, tmp_path):
+    X, factors = reduced
+    embedding = stretch * factors.coordinates
+    change = pdist(X) - pdist(embedding)
+    ax = plot_distances(X, embedding, 0.1)
+    low, high = ax.get_ylim()
+    assert low < change.min() or change.min() >= low == 0
+    assert high > change.max()
+    if stretch == 0.0:
+        assert ax.collections[1].get_clip_path() is None  # the axes' box alone
+    save(ax, tmp_path)
 
 
 def test_pair_that_changed_most_is_marked(reduced):
@@ -164,7 +210,10 @@ def test_pair_that_changed_most_is_marked(reduced):
     ax = plot_distances(X, factors.coordinates, 4.0)
     rounding = 8 * np.finfo(float).eps * true.max()
     np.testing.assert_allclose(
-        ax.lines[-1].get_xydata(), [[embedded[worst], true[worst]]], rtol=0, atol=rounding
+        ax.lines[-1].get_xydata(),
+        [[embedded[worst], (true - embedded)[worst]]],
+        rtol=0,
+        atol=rounding,
     )
     assert entries(ax)[-1] == f"largest change seen: {(true - embedded)[worst]:.3g}"
 
@@ -180,7 +229,7 @@ def test_only_max_points_are_compared(reduced):
     X, factors = reduced
     ax = plot_distances(X, factors.coordinates, factors.certificate, max_points=30)
     assert cells(ax)[1].sum() == 30 * 29 // 2
-    assert ax.get_title() == "Distances before and after, pairs of 30 points"
+    assert ax.get_title() == "Change of distances, pairs of 30 points"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """The scikit-learn estimators."""
 
 from isopivot.estimators._base import Calibration, Explanation
+from isopivot.estimators.diffusion import DiffusionICPQR
 from isopivot.estimators.kernel import KernelICPQR
 from isopivot.estimators.linear import ICPQR
 
-__all__ = ["ICPQR", "Calibration", "Explanation", "KernelICPQR"]
+__all__ = ["ICPQR", "Calibration", "DiffusionICPQR", "Explanation", "KernelICPQR"]

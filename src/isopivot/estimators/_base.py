@@ -137,6 +137,9 @@ class DictionaryEstimator(
         "mean_",
     )
 
+    # How far each training point is from where an exact route would have put it.
+    _route_errors: Any = 0.0
+
     # -- fitting --------------------------------------------------------------------------
 
     @with_callbacks
@@ -206,12 +209,15 @@ class DictionaryEstimator(
         self.n_components_ = result.certificate.n_components
         self.mu_ = result.certificate.mu
         self.mu_strict_ = result.certificate.mu_strict
-        self.path_ = residual_path(result, self.relaxation)
+        self.path_ = residual_path(result, self.relaxation, self._route_errors)
         self._rotation = principal_rotation(result.coordinates) if self.rotate else None
         self.embedding_ = rotated(result.coordinates, self._rotation)
         self._extension = self._extension_of(getattr(self, "dictionary_", None), result)
         self.calibration_: Calibration | None = None
-        self._set_threshold(resolve_threshold(self.threshold, result))
+        self._set_threshold(self._resolved_threshold(result))
+
+    def _resolved_threshold(self, result: Factorization) -> float:
+        return resolve_threshold(self.threshold, result)
 
     def _set_threshold(self, threshold: float) -> None:
         self.threshold_ = threshold
@@ -474,9 +480,10 @@ class DictionaryEstimator(
     def _truncated(self, k: int, mu: Any) -> Factorization:
         F = unrotated(self.embedding_, self._rotation)
         # The path holds the largest residual, measured explicitly.
-        missed = missed_norms(to_numpy(F)[:, k:], to_numpy(self.residuals_))
-        residuals = np.minimum(missed[:, 0], self.path_[k, 0])
-        residuals[to_numpy(self.dictionary_indices_[:k])] = 0.0
+        exact = to_numpy(self.residuals_) - self._route_errors
+        missed = missed_norms(to_numpy(F)[:, k:], exact)[:, 0]
+        missed[to_numpy(self.dictionary_indices_[:k])] = 0.0
+        residuals = np.minimum(missed + self._route_errors, self.path_[k, 0])
         wanted = resolve_mu(mu, self.path_[0, 0])
         old = self.certificate_
         shrink = self._relative_floor(k) / self._relative_floor(old.n_components)
@@ -489,6 +496,8 @@ class DictionaryEstimator(
             route=old.route,
             passes=old.passes,
             stopped_by="mu" if wanted and residuals.max() <= wanted else "n_components",
+            route_error=old.route_error,
+            kernel_evaluations=old.kernel_evaluations,
         )
         return Factorization(
             pivots=self.dictionary_indices_[:k],
@@ -529,22 +538,23 @@ def resolve_threshold(threshold: Any, result: Factorization) -> float:
     return mu + certificate.accuracy_floor
 
 
-def residual_path(result: Factorization, relaxation: float) -> Vector:
+def residual_path(result: Factorization, relaxation: float, route_errors: Any = 0.0) -> Vector:
     """Return (largest residual, s) for s = 0, 1, ... of the nested path."""
-    if relaxation == 1.0:
+    if relaxation == 1.0 and np.ndim(route_errors) == 0:
         entered = to_numpy(result.pivot_residuals).astype(np.float64)
         largest = np.append(entered, result.certificate.mu_strict)
         largest = np.minimum.accumulate(largest)
     else:
-        largest = _largest_residuals(result)
+        largest = _largest_residuals(result, np.broadcast_to(route_errors, len(result.residuals)))
     return np.column_stack([largest, np.arange(len(largest), dtype=np.float64)])
 
 
-def _largest_residuals(result: Factorization) -> Vector:
-    F, r = to_numpy(result.coordinates), to_numpy(result.residuals)
+def _largest_residuals(result: Factorization, errors: Vector) -> Vector:
+    F, r = to_numpy(result.coordinates), to_numpy(result.residuals) - errors
     largest = np.zeros(F.shape[1] + 1)
     for rows in row_blocks(len(F), 8 * (F.shape[1] + 1)):
-        largest = np.maximum(largest, missed_norms(F[rows], r[rows]).max(axis=0))
+        missed = missed_norms(F[rows], r[rows]) + errors[rows, None]
+        largest = np.maximum(largest, missed.max(axis=0))
     return largest
 
 

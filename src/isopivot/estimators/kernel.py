@@ -30,7 +30,47 @@ from isopivot.kernels import (
 )
 
 
-class KernelICPQR(DictionaryEstimator):
+class KernelChoice:
+    """The parameters kernel, epsilon, epsilon_scale and kernel_params, made into a source."""
+
+    kernel: str | Callable[..., Any]
+    epsilon: float | str
+    epsilon_scale: float
+    kernel_params: dict[str, Any] | None
+
+    def _source(self, X: Any) -> KernelGram | PrecomputedGram:
+        """Check the parameters; set epsilon_, mean_ and what evaluates the kernel."""
+        check_kernel(self.kernel, self.kernel_params)
+        check_epsilon(self.epsilon, self.epsilon_scale)
+        self.epsilon_: float | None = None
+        self.mean_ = None
+        if self.kernel == "precomputed":
+            return PrecomputedGram(X)
+        frame = frame_of(X, self.kernel in RADIAL)
+        self.mean_ = frame.mean
+        epsilon = self._resolve_epsilon(X, frame) if self.kernel in RADIAL else 1.0
+        self._frame = frame
+        self._kernel = make_kernel(self.kernel, epsilon, self.kernel_params, X.shape[1])
+        return KernelGram(X, self._kernel, frame)
+
+    def _resolve_epsilon(self, X: Any, frame: Frame) -> float:
+        """Return epsilon in the units of the frame; `epsilon_` is in those of the data."""
+        if isinstance(self.epsilon, str):
+            sample = median_epsilon(X, str(self.kernel), frame.of)
+            epsilon = float(self.epsilon_scale) * sample
+        else:
+            epsilon = float(times_power_of_two(np.float64(self.epsilon), -2 * frame.exponent))
+        if not 0.0 < epsilon < math.inf:
+            raise ValueError(
+                f"got epsilon={self.epsilon!r} for data whose largest entry is about "
+                f"2**{frame.exponent}; allowed is a squared length comparable with squared "
+                'distances; pass epsilon="median" or rescale the data'
+            )
+        self.epsilon_ = float(times_power_of_two(np.float64(epsilon), 2 * frame.exponent))
+        return epsilon
+
+
+class KernelICPQR(KernelChoice, DictionaryEstimator):
     """Reduce, extend and detect in a kernel's feature space, with every distance certified.
 
     Chooses a few rows of X whose images span the images of all others up to mu. Only the
@@ -138,8 +178,6 @@ n_features_in_, feature_names_in_
     # -- fitting --------------------------------------------------------------------------
 
     def _factorize(self, X: Any, progress: Progress) -> Factorization:
-        check_kernel(self.kernel, self.kernel_params)
-        check_epsilon(self.epsilon, self.epsilon_scale)
         source = self._source(X)
         self._roundings = source.roundings
         self._diagonal = constant_or_none(source.norms2)
@@ -151,34 +189,6 @@ n_features_in_, feature_names_in_
             relaxation=self.relaxation,
             progress=progress,
         )
-
-    def _source(self, X: Any) -> KernelGram | PrecomputedGram:
-        self.epsilon_: float | None = None
-        self.mean_ = None
-        if self.kernel == "precomputed":
-            return PrecomputedGram(X)
-        frame = frame_of(X, self.kernel in RADIAL)
-        self.mean_ = frame.mean
-        epsilon = self._resolve_epsilon(X, frame) if self.kernel in RADIAL else 1.0
-        self._frame = frame
-        self._kernel = make_kernel(self.kernel, epsilon, self.kernel_params, X.shape[1])
-        return KernelGram(X, self._kernel, frame)
-
-    def _resolve_epsilon(self, X: Any, frame: Frame) -> float:
-        """Return epsilon in the units of the frame; `epsilon_` is in those of the data."""
-        if isinstance(self.epsilon, str):
-            sample = median_epsilon(X, str(self.kernel), frame.of)
-            epsilon = float(self.epsilon_scale) * sample
-        else:
-            epsilon = float(times_power_of_two(np.float64(self.epsilon), -2 * frame.exponent))
-        if not 0.0 < epsilon < math.inf:
-            raise ValueError(
-                f"got epsilon={self.epsilon!r} for data whose largest entry is about "
-                f"2**{frame.exponent}; allowed is a squared length comparable with squared "
-                'distances; pass epsilon="median" or rescale the data'
-            )
-        self.epsilon_ = float(times_power_of_two(np.float64(epsilon), 2 * frame.exponent))
-        return epsilon
 
     def _assign(self, X: Any, result: Factorization) -> None:
         if self.kernel != "precomputed":
