@@ -79,7 +79,8 @@ class Substitution:
     def of(cls, dictionary: Any, T: Vector, mean: Vector | None) -> Substitution:
         """Return the extension of a dictionary given in the units of the data."""
         e = binary_exponent(_largest_entry(dictionary), 0.0)
-        return cls(_times(dictionary, -e), _times(T, -e), mean, e)
+        wide = None if mean is None else mean.astype(np.float64)
+        return cls(_times(dictionary, -e), _times(T, -e), wide, e)
 
     @property
     def basis(self) -> Vector:
@@ -165,10 +166,12 @@ class KernelSubstitution:
     values: KernelValues
     T: Vector  # (s, s), lower triangular
     noise2: float  # part of k(x, x) below which a squared residual is rounding alone
+    exponent: int = 0  # lengths are in units of 2**exponent
 
     def coordinates(self, X: Any) -> Vector:
         """Return the coordinates (n, s) of the rows of `X`."""
-        return np.concatenate([F for F, _ in self._blocks(X)])
+        F = np.concatenate([F for F, _ in self._blocks(X)])
+        return np.asarray(times_power_of_two(F, self.exponent))
 
     def rates(self, X: Any, diagonal: Vector | None = None) -> Vector:
         """Return mu(x), the norm of what the dictionary misses, for the rows of `X`."""
@@ -177,11 +180,11 @@ class KernelSubstitution:
             missed2 = k_xx - np.vecdot(F, F)
             missed2[missed2 <= self.noise2 * k_xx] = 0.0
             rates.append(np.sqrt(missed2))
-        return np.concatenate(rates)
+        return np.asarray(times_power_of_two(np.concatenate(rates), self.exponent))
 
     def weights(self, X: Any) -> Vector:
         """Return a with projection(x) = sum_p a_p phi(p): coordinates of x in the dictionary."""
-        F = self.coordinates(X)
+        F = np.concatenate([F for F, _ in self._blocks(X)])
         if len(self.T) == 0:
             return F
         solved = scipy.linalg.solve_triangular(self.T, F.T, lower=True, trans="T")

@@ -73,7 +73,14 @@ class KernelGram:
         self.norms2 = np.concatenate(parts)
         self._check_diagonal()
         self.largest = float(np.sqrt(self.norms2.max()))
-        self.roundings = round(kernel.roundings(m, largest2))
+        roundings = kernel.roundings(m, largest2)
+        if not roundings < 1.0 / np.finfo(np.float64).eps:
+            raise ValueError(
+                "got an epsilon so small beside the squared norms of the points that kernel "
+                "entries have no correct digit; allowed are epsilon above 1e-15 of the largest; "
+                "use a larger epsilon or remove outliers"
+            )
+        self.roundings = round(roundings)
         if isinstance(kernel, CallableKernel):
             self._check_sample()
 
@@ -149,8 +156,15 @@ def check_symmetric(K: Any) -> None:
             f"got a precomputed kernel of shape {K.shape}; allowed is a square matrix of the "
             "training points against themselves; pass k(X, X)"
         )
+    lengths = np.sqrt(np.maximum(K.diagonal(), 0.0)).astype(np.float64)
     tolerance = 100.0 * float(np.finfo(K.dtype).eps) * float(np.abs(K.diagonal()).max())
     for rows in row_blocks(n, 8 * n):
+        excess = (np.abs(K[rows]) - lengths[rows, None] * lengths[None, :]).max()
+        if K.diagonal().min() >= 0.0 and excess > tolerance:
+            raise ValueError(
+                "the kernel matrix is not positive semi-definite: some |k(x, y)| exceeds "
+                "sqrt(k(x, x) k(y, y)); pass a positive semi-definite matrix"
+            )
         gap = np.abs(K[rows] - K[:, rows].T).max()
         if gap > tolerance:
             raise ValueError(
@@ -173,8 +187,10 @@ class Frame:
     def of(self, X: Any) -> Any:
         """Return rows in this frame, in float64."""
         wide = times_power_of_two(X.astype(np.float64), -self.exponent)
-        if sparse.issparse(wide) or self.mean is None:
+        if self.mean is None:
             return wide
+        if sparse.issparse(wide):  # asked with sparse rows, fitted on dense ones
+            wide = wide.toarray()
         wide = wide - times_power_of_two(self.mean, -self.exponent)
         # Beyond this every radial kernel is 0, and squares must not overflow.
         return np.clip(wide, -_FAR, _FAR, out=wide)

@@ -66,7 +66,7 @@ def greedy(
     """
     target = limit if n_components is None else n_components
     while factor.s < target:
-        stop2 = max(mu or 0.0, factor.floor) ** 2
+        stop2 = _stop2(mu, factor.floor)
         panel = next_panel(factor, stop2, eps)
         if len(panel.rows) == 0:
             break
@@ -76,10 +76,14 @@ def greedy(
         factor.extend(panel.rows[order], stop2)
         if progress is not None and progress(factor.s, target) is True:
             target = n_components = factor.s
-    factor.finish(max(mu or 0.0, factor.floor) ** 2)
-    if mu and factor.residual2.max() <= mu**2:
+    factor.finish(_stop2(mu, factor.floor))
+    if mu and np.sqrt(factor.residual2.max()) <= mu:
         return "mu"
     return "n_components" if factor.s == n_components else "rank"
+
+
+def _stop2(mu: float | None, floor: float) -> float:
+    return min(max(mu or 0.0, floor), 1e150) ** 2
 
 
 def next_panel(factor: Orthonormal | Cholesky, stop2: float, eps: float) -> Panel:

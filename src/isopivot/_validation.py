@@ -46,9 +46,11 @@ def with_remedies() -> Iterator[None]:
 
 
 def check_not_none(X: Any) -> None:
-    """Raise for None, which NumPy would turn into NaN."""
+    """Raise for None, which NumPy would turn into NaN, and for masks it would forget."""
     if X is None:
         raise ValueError("got X=None of type NoneType; allowed is a matrix; pass the data points")
+    if np.ma.is_masked(X):
+        raise ValueError("got masked entries; allowed are numbers everywhere; fill or drop them")
 
 
 def check_mu(mu: Any) -> tuple[float, bool] | None:
@@ -63,12 +65,23 @@ def check_mu(mu: Any) -> tuple[float, bool] | None:
         match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d+))?\s*%\s*", mu)
         if match is None:
             raise ValueError(f"got mu={mu!r}; {allowed}")
-        return float(mu.strip().rstrip("%")), True
+        percent = float(mu.strip().rstrip("%"))
+        if not math.isfinite(percent):
+            raise ValueError(f"got mu={mu!r}; {allowed}")
+        return percent, True
     if isinstance(mu, bool | np.bool_) or not isinstance(mu, Real):
         raise TypeError(f"got mu={mu!r} of type {type(mu).__name__}; {allowed}")
-    if not math.isfinite(mu) or mu < 0:
+    if not is_finite(mu) or mu < 0:
         raise ValueError(f"got mu={mu!r}; {allowed}")
     return float(mu), False
+
+
+def is_finite(value: Any) -> bool:
+    """Return whether a real number is finite as a float."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond the largest float
+        return False
 
 
 def check_dimension(n_components: Any, limit: int, mu: Any, what: str) -> None:
@@ -114,7 +127,7 @@ def check_threshold(threshold: Any) -> None:
     if isinstance(threshold, bool | np.bool_ | str) or not isinstance(threshold, Real):
         kind = ValueError if isinstance(threshold, str) else TypeError
         raise kind(f"got threshold={threshold!r}; {allowed}")
-    if not math.isfinite(threshold) or threshold < 0:
+    if not is_finite(threshold) or threshold < 0:
         raise ValueError(f"got threshold={threshold!r}; {allowed}")
 
 

@@ -160,8 +160,10 @@ def distance_bounds(
             f"got F with {F.shape[1]} columns and G with {G.shape[1]}; allowed are equal "
             "numbers; embed both sets with the same estimator"
         )
-    e = _distances(F, G)
-    return np.hypot(e, r[:, None] - q[None, :]), np.hypot(e, r[:, None] + q[None, :])
+    e = distances(F, G)
+    with np.errstate(over="ignore"):
+        upper = np.hypot(e, r[:, None] + q[None, :])
+    return np.hypot(e, r[:, None] - q[None, :]), _finite(upper)
 
 
 def actual_distortion(
@@ -209,14 +211,12 @@ def actual_distortion(
             f"got {n} points and {F.shape[0]} embedded points; allowed are equal numbers; "
             "pass the embedding of this very X"
         )
-    r = None if residuals is None else to_numpy(residuals).astype(np.float64)
-    if r is not None and r.shape != (n,):
-        raise ValueError(f"got residuals of shape {r.shape}; allowed is ({n},); pass one per point")
+    r = None if residuals is None else _residuals(residuals, n, "residuals", "X")
     exponent = binary_exponent(max(_largest_entry(X), _largest_entry(F)), _EPS)
     eps = max(float(np.finfo(M.dtype).eps) if M.dtype.kind == "f" else _EPS for M in (X, F))
     worst = _WorstPair(_Cloud(X, exponent), _Cloud(F, exponent), eps)
     worst.search(None if r is None else times_power_of_two(r, -exponent), progress)
-    return float(times_power_of_two(worst.found, exponent))
+    return float(_finite(times_power_of_two(np.float64(worst.found), exponent)))
 
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -235,8 +235,11 @@ class _Cloud:
         self.norms2 = np.concatenate([_row_norms2(self.rows(block)) for block in blocks])
 
     def rows(self, which: Any) -> Any:
-        block = times_power_of_two(self.X[which].astype(np.float64), -self._exponent)
+        block = self._raw(which)
         return block if sparse.issparse(block) else block - self._mean
+
+    def _raw(self, which: Any) -> Any:
+        return times_power_of_two(self.X[which].astype(np.float64), -self._exponent)
 
     def estimate(self, left: Any, right: Any) -> tuple[Vector, Vector]:
         """Return distances of all pairs by one matrix product, and their rounding error."""
@@ -249,9 +252,14 @@ class _Cloud:
         # |sqrt(d2 + b) - sqrt(d2)| <= b / sqrt(d2 + b), and at most sqrt(b).
         return d, blur2 / np.sqrt(d2 + blur2 + np.finfo(np.float64).tiny)
 
+    @property
+    def largest(self) -> float:
+        """Largest norm, at most: from the origin, where rounding happened."""
+        return float(np.sqrt(self.norms2.max(initial=0.0)) + np.linalg.norm(self._mean))
+
     def exact(self, i: Rows, j: Rows) -> Vector:
         """Return the distances of the pairs (i, j) from differences."""
-        return np.sqrt(_row_norms2(self.rows(i) - self.rows(j)))
+        return np.sqrt(_row_norms2(self._raw(i) - self._raw(j)))
 
 
 class _WorstPair:
@@ -265,7 +273,8 @@ class _WorstPair:
         n = len(self.points.norms2)
         order = np.arange(n) if r is None else np.argsort(-r, kind="stable")
         # Residuals are as accurate as the data: allow for that before ruling out.
-        slack = 64.0 * self._eps * float(np.sqrt(self.points.norms2.max(initial=0.0)))
+        per_norm = (64.0 + 10.0 * np.sqrt(self.points.X.shape[1])) * self._eps
+        slack = per_norm * max(self.points.largest, self.embedded.largest)
         blocks = [order[block] for block in row_blocks(n, 1, _BLOCK)]
         for done, left in enumerate(blocks):
             for right in blocks[done:]:
@@ -313,6 +322,7 @@ def _largest_entry(X: Any) -> float:
 
 def _matrix(X: Any, name: str) -> Any:
     matrix = X.tocsr() if sparse.issparse(X) else to_numpy(np.asarray(X) if _plain(X) else X)
+    matrix = np.asarray(matrix) if isinstance(matrix, np.matrix) else matrix
     if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
         raise ValueError(
             f"got {name} of shape {matrix.shape} and type {matrix.dtype}; allowed is a real "
@@ -330,21 +340,35 @@ def _plain(X: Any) -> bool:
 
 
 def _embedded(F: Any, r: Any, name: str, residuals: str) -> tuple[Vector, Vector]:
-    F, r = _matrix(F, name).astype(np.float64), to_numpy(np.asarray(r) if _plain(r) else r)
-    if r.shape != (F.shape[0],):
+    F = _matrix(F, name).astype(np.float64)
+    return F, _residuals(r, F.shape[0], residuals, name)
+
+
+def _residuals(r: Any, n: int, residuals: str, name: str) -> Vector:
+    r = to_numpy(np.asarray(r) if _plain(r) else r)
+    if r.shape != (n,):
         raise ValueError(
-            f"got {residuals} of shape {r.shape}; allowed is ({F.shape[0]},); pass one residual "
-            f"per row of {name}"
+            f"got {residuals} of shape {r.shape}; allowed is ({n},); pass one residual per row "
+            f"of {name}"
         )
     if not (r >= 0).all() or not np.isfinite(r).all():
         raise ValueError(
             f"got negative or non-finite values in {residuals}; allowed are residuals >= 0; pass "
             "what distortion_rate returned"
         )
-    return F, r.astype(np.float64)
+    return np.asarray(r, dtype=np.float64)
 
 
-def _distances(F: Vector, G: Vector) -> Vector:
+def _finite(value: Any) -> Any:
+    if not np.isfinite(value).all():
+        raise ValueError(
+            "got points whose distances exceed the largest floating-point number; allowed are "
+            "distances below 1.8e308; divide the data by a constant"
+        )
+    return value
+
+
+def distances(F: Vector, G: Vector) -> Vector:
     """Return distances of all pairs; of differences, so that close pairs keep their digits."""
     exponent = binary_exponent(max(_largest_entry(F), _largest_entry(G)), _EPS)
     F, G = times_power_of_two(F, -exponent), times_power_of_two(G, -exponent)

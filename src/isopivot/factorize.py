@@ -126,16 +126,20 @@ def factorize_gram(
     source: GramSource,
     X: Any,
     *,
+    exponent: int = 0,
     mu: float | str | None,
     n_components: int | None,
     relaxation: float = 1.0,
     progress: Progress | None = None,
 ) -> Factorization:
-    """Return the certified factorization of a source of inner products of points `X`."""
+    """Return the certified factorization of a source of inner products of points `X`.
+
+    Lengths are in units of 2**exponent.
+    """
     check_dimension(n_components, source.n, mu, "rows")
     return _run(
         Cholesky(source, n_components or 0),
-        Units(X, 0),
+        Units(X, exponent),
         mu=mu,
         n_components=n_components,
         limit=source.n,
@@ -160,7 +164,8 @@ class Units:
         """Return the accuracy floor in the units of the data."""
         floor = factor.floor
         if factor.route == "cholesky" and self.eps > 1e-10:
-            floor += self.eps * factor.largest  # float64 coordinates are stored as float32
+            # Coordinates and the mean are stored as float32; rows that equal it count as 0.
+            floor += 16.0 * self.eps * factor.largest
         # Results below the normal range are rounded once more, to multiples of the tiniest.
         tiniest = 2.0**-149 if self.eps > 1e-10 else 2.0**-1074
         return ldexp(floor, self.exponent) + (2 + factor.s) * tiniest
@@ -281,16 +286,17 @@ def _result(
         basis=basis,
         mean=mean,
         certificate=certificate,
+        triangle=None if factor.triangle is None else times_power_of_two(factor.triangle, e),
     )
 
 
 def _check_range(points: Points) -> None:
     largest = ldexp(points.largest, points.exponent)
     most = float(points.xp.finfo(points.X.dtype).max)
-    if not largest <= most:
+    if not largest <= most / 4.0:  # twice as long are distances, and twice again their bounds
         raise ValueError(
             f"got points whose norms exceed the largest {dtype_name(points.eps)}; allowed are "
-            f"norms up to {most:.2g}; divide the data by a constant"
+            f"norms up to {most / 4.0:.2g}; divide the data by a constant"
         )
 
 
@@ -308,7 +314,7 @@ def _checked(X: Any) -> Any:
         )
     if xp.isdtype(X.dtype, "complex floating"):
         raise ValueError("got complex numbers; allowed are real; stack real and imaginary parts")
-    if not xp.isdtype(X.dtype, "real floating"):
+    if X.dtype not in (xp.float32, xp.float64):
         X = xp.astype(X, xp.float64)
     if not bool(xp.all(xp.isfinite(X))):
         raise ValueError("got NaN or infinity in X; allowed are finite values; impute or drop rows")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -89,10 +90,11 @@ class RadialKernel:
 
     def roundings(self, n_features: int, largest2: float) -> float:
         if self.name == "laplacian":
-            return 10.0 + n_features
+            return 30.0 + n_features
         # Distances by inner products are off by eps times squared norms; the kernel
         # divides that by epsilon.
-        return 10.0 + n_features + 4.0 * largest2 / self.epsilon
+        with np.errstate(over="ignore"):
+            return float(30.0 + n_features + 4.0 * np.float64(largest2) / self.epsilon)
 
     def diagonal_gradient(self, X: Vector) -> Vector:
         """Return the gradient of k(x, x): zero."""
@@ -173,7 +175,7 @@ class InnerKernel:
         return np.asarray((a * self.degree * self.gamma * inner ** (self.degree - 1.0)) @ P)
 
     def roundings(self, n_features: int, largest2: float) -> float:
-        per_product = 10.0 + n_features
+        per_product = 30.0 + n_features
         return per_product * max(1.0, self.degree) if self.name == "polynomial" else per_product
 
 
@@ -185,7 +187,9 @@ class CallableKernel:
     params: tuple[tuple[str, Any], ...] = ()
 
     def matrix(self, X: Any, Y: Any) -> Vector:
-        K = np.asarray(self.function(X, Y, **dict(self.params)), dtype=np.float64)
+        K = self.function(X, Y, **dict(self.params))
+        # A copy: what a callable returns is its own, and will be overwritten here.
+        K = np.array(K.toarray() if sparse.issparse(K) else K, dtype=np.float64)
         if K.shape != (X.shape[0], Y.shape[0]):
             raise ValueError(
                 f"got a kernel matrix of shape {K.shape} from the callable; allowed is "
@@ -222,7 +226,7 @@ def make_kernel(
 
 def check_kernel(kernel: Any, params: Any) -> None:
     """Raise unless `kernel` is a name or a callable and `params` fit it."""
-    if not callable(kernel) and kernel not in NAMES:
+    if not callable(kernel) and not (isinstance(kernel, str) and kernel in NAMES):
         raise ValueError(
             f"got kernel={kernel!r}; allowed are {', '.join(NAMES)} or a callable "
             "(X, Y) -> matrix; pass one of these"
@@ -310,11 +314,12 @@ def _lengths(X: Any) -> Vector:
 
 
 def _check_polynomial(params: dict[str, Any]) -> None:
-    degree, gamma, coef0 = params.get("degree", 3), params.get("gamma"), params.get("coef0", 1)
-    numbers = [v for v in (degree, gamma, coef0) if v is not None]
-    real = all(isinstance(v, int | float | np.number) and np.isfinite(v) for v in numbers)
+    gamma = params.get("gamma")
+    degree, coef0 = params.get("degree", 3), params.get("coef0", 1)
+    numbers = [degree, coef0, 1.0 if gamma is None else gamma]
+    real = all(isinstance(v, Real) and np.isfinite(float(v)) for v in numbers)
     # Non-negative coefficients of powers of <x, y> make it positive semi-definite.
-    if not real or degree != int(degree) or degree < 1 or coef0 < 0 or (gamma or 1.0) <= 0:
+    if not real or degree != int(degree) or degree < 1 or coef0 < 0 or numbers[2] <= 0:
         raise ValueError(
             f"got kernel_params={params!r}; allowed are an integer degree >= 1, gamma > 0 and "
             "coef0 >= 0, which make the polynomial kernel positive semi-definite; change them"

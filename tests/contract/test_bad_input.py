@@ -179,7 +179,7 @@ def test_functions_on_embeddings():
         distance_bounds(F, -r)
     with pytest.raises(ValueError, match="embedding of this very X"):
         actual_distortion(np.ones((4, 2)), F)
-    with pytest.raises(ValueError, match="pass one per point"):
+    with pytest.raises(ValueError, match="pass one residual per row of X"):
         actual_distortion(np.ones((3, 2)), F, r[:2])
     with pytest.raises(ValueError, match="one point per row"):
         actual_distortion(np.ones(3), F)

@@ -251,10 +251,15 @@ def test_precomputed_matrix_with_a_varying_diagonal_needs_it():
     [
         (np.ones((3, 4)), r"shape \(3, 4\); allowed is a square"),
         (np.array([[1.0, 0.5], [0.1, 1.0]]), r"not symmetric .*pass \(K \+ K.T\) / 2"),
-        (np.array([[1.0, 2.0], [2.0, 1.0]]), r"not positive semi-definite: a squared residual"),
+        (np.array([[1.0, 2.0], [2.0, 1.0]]), r"not positive semi-definite: some \|k"),
+        (np.array([[0.0, 1.0], [1.0, 0.0]]), r"not positive semi-definite: some \|k"),
+        (
+            np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]]),
+            r"not positive semi-definite: a squared residual",
+        ),
         (np.diag([1.0, -1.0]), r"not positive semi-definite: its diagonal holds -1"),
     ],
-    ids=["not square", "not symmetric", "indefinite", "negative diagonal"],
+    ids=["not square", "not symmetric", "too large", "zero diagonal", "indefinite", "negative"],
 )
 def test_matrices_that_are_no_kernels(K, message):
     with pytest.raises(ValueError, match=message):

@@ -167,8 +167,7 @@ def test_every_pair_is_drawn_inside_the_band(reduced, tmp_path):
     assert ax.get_ylim()[0] == 0  # parts of cells below are cut off
     assert ax.get_ylim()[1] > bound
     # Above the dashed curve there is no pair, and no part of a cell is drawn.
-    clip, _ = ax.collections[1].get_clip_path().get_transformed_path_and_affine()
-    to_pixels = ax.collections[1].get_clip_path().get_affine()
+    clip, to_pixels = ax.collections[1].get_clip_path().get_transformed_path_and_affine()
     e = np.linspace(*ax.get_xlim(), 50)[1:-1]
     limit = np.hypot(e, bound) - e
     for height, inside in [(0.99 * limit, True), (1.01 * limit + 0.01 * bound, False)]:

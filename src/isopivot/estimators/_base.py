@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from isopivot._arrays import (
@@ -48,7 +47,7 @@ from isopivot._validation import (
     resolve_mu,
     with_remedies,
 )
-from isopivot.certificate import Progress, distance_bounds
+from isopivot.certificate import Progress, distance_bounds, distances
 from isopivot.factorize import sign
 
 
@@ -227,10 +226,22 @@ class DictionaryEstimator(
         check_not_none(X)
         with with_remedies():
             xp, _ = get_namespace(X)
-            accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
-            return validate_data(
-                self, X, reset=reset, accept_sparse=accept_sparse, dtype=[xp.float64, xp.float32]
+            tags = self.__sklearn_tags__()
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr" if tags.input_tags.sparse else False,
+                dtype=[xp.float64, xp.float32],
             )
+        if not tags.array_api_support and not sparse.issparse(X):
+            return to_numpy(X)
+        if not reset and namespace(X) is not namespace(self.embedding_):
+            raise TypeError(
+                f"got {type(X).__name__} where the estimator was fitted on "
+                f"{type(self.embedding_).__name__}; allowed are arrays of one library; convert X"
+            )
+        return X
 
     # -- placing points -------------------------------------------------------------------
 
@@ -295,7 +306,12 @@ class DictionaryEstimator(
         F = to_numpy(self._coordinates(X)).astype(np.float64)
         r = to_numpy(self.distortion_rate(X)).astype(np.float64)
         size = np.hypot(np.hypot.reduce(F, axis=1), r) + self._offset_norm()
-        return F, r, self._relative_floor(self.n_components_) * size
+        floor = self._relative_floor(self.n_components_)
+        # Substitution divides by the pivots: new points feel the smallest of them.
+        T = getattr(self._extension, "T", None)
+        if T is not None and len(T):
+            floor *= math.sqrt(np.abs(T[0, 0]) / np.abs(np.diagonal(T)).min())
+        return F, r, floor * size
 
     def _offset_norm(self) -> float:
         return 0.0
@@ -372,8 +388,11 @@ class DictionaryEstimator(
         exchangeable with the future ones.
         """
         check_is_fitted(self)
+        return self._calibrate_on(self.distortion_rate(X_normal), false_alarm_rate)
+
+    def _calibrate_on(self, normal_rates: Array, false_alarm_rate: float) -> Any:
         rate = check_false_alarm_rate(false_alarm_rate)
-        rates = np.sort(to_numpy(self.distortion_rate(X_normal)))
+        rates = np.sort(to_numpy(normal_rates))
         rank = conformal_rank(len(rates), rate)
         self._warn_if_blind()
         # Below the floor rates are rounding: a larger threshold keeps the promise.
@@ -417,15 +436,11 @@ class DictionaryEstimator(
         return to_numpy(finite(self._extension.residual_vectors(dense)))
 
     def _nearest_members(self, X: Any, k: int) -> tuple[Rows, Vector]:
-        D = self.dictionary_
         k = min(k, self.n_components_)
-        if k == 0:
-            return np.empty((X.shape[0], 0), dtype=np.intp), np.empty((X.shape[0], 0))
-        if not sparse.issparse(D):
-            X, D = (X.toarray() if sparse.issparse(X) else to_numpy(X)), to_numpy(D)
-        search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(D)
-        distances, nearest = search.kneighbors(X)
-        return to_numpy(self.dictionary_indices_)[nearest], distances
+        X, D = (M.toarray() if sparse.issparse(M) else to_numpy(M) for M in (X, self.dictionary_))
+        d = distances(X.astype(np.float64), D.astype(np.float64))
+        nearest = np.argsort(d, axis=1, kind="stable")[:, :k]
+        return to_numpy(self.dictionary_indices_)[nearest], np.take_along_axis(d, nearest, axis=1)
 
     # -- the nested path ------------------------------------------------------------------
 
@@ -507,10 +522,17 @@ class DictionaryEstimator(
             basis=self._basis_of(k),
             mean=getattr(self, "mean_", None),
             certificate=certificate,
+            triangle=self._triangle_of(k),
         )
 
     def _basis_of(self, k: int) -> Array | None:
         return None
+
+    def _triangle_of(self, k: int) -> Vector | None:
+        T = getattr(self._extension, "T", None)
+        if T is None:
+            return None
+        return np.asarray(times_power_of_two(T[:k, :k], self._extension.exponent))
 
     @property
     def _n_features_out(self) -> int:
@@ -545,7 +567,8 @@ def residual_path(result: Factorization, relaxation: float, route_errors: Any = 
         largest = np.append(entered, result.certificate.mu_strict)
         largest = np.minimum.accumulate(largest)
     else:
-        largest = _largest_residuals(result, np.broadcast_to(route_errors, len(result.residuals)))
+        n = result.certificate.n_samples
+        largest = _largest_residuals(result, np.broadcast_to(route_errors, n))
     return np.column_stack([largest, np.arange(len(largest), dtype=np.float64)])
 
 

@@ -247,12 +247,12 @@ epsilon_, mean_, n_features_in_, feature_names_in_
         return geometry, geometry.embed(L), raw
 
     def _log_kernel(self, X: Any) -> LogKernel:
-        if self.kernel == "precomputed":
+        if self._precomputed:
             return LogKernel(None, None, None, constant_or_none(X.diagonal()))
         return LogKernel(self._kernel, self._frame, self._frame.of(X), None)
 
     def _assign(self, X: Any, result: Factorization) -> None:
-        if self.kernel != "precomputed":
+        if not self._precomputed:
             super()._assign(X, result)
             return
         self.dictionary_indices_ = result.pivots
@@ -318,8 +318,8 @@ epsilon_, mean_, n_features_in_, feature_names_in_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed" and not callable(self.kernel)
+        tags.input_tags.pairwise = self._precomputed
+        tags.input_tags.sparse = not self._precomputed and not callable(self.kernel)
         tags.array_api_support = False
         return tags
 

@@ -38,17 +38,21 @@ class KernelChoice:
     epsilon_scale: float
     kernel_params: dict[str, Any] | None
 
+    @property
+    def _precomputed(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
     def _source(self, X: Any) -> KernelGram | PrecomputedGram:
         """Check the parameters; set epsilon_, mean_ and what evaluates the kernel."""
         check_kernel(self.kernel, self.kernel_params)
         check_epsilon(self.epsilon, self.epsilon_scale)
         self.epsilon_: float | None = None
         self.mean_ = None
-        if self.kernel == "precomputed":
+        if self._precomputed:
             return PrecomputedGram(X)
-        frame = frame_of(X, self.kernel in RADIAL)
+        frame = frame_of(X, str(self.kernel))
         self.mean_ = frame.mean
-        epsilon = self._resolve_epsilon(X, frame) if self.kernel in RADIAL else 1.0
+        epsilon = self._resolve_epsilon(X, frame) if str(self.kernel) in RADIAL else 1.0
         self._frame = frame
         self._kernel = make_kernel(self.kernel, epsilon, self.kernel_params, X.shape[1])
         return KernelGram(X, self._kernel, frame)
@@ -67,6 +71,11 @@ class KernelChoice:
                 'distances; pass epsilon="median" or rescale the data'
             )
         self.epsilon_ = float(times_power_of_two(np.float64(epsilon), 2 * frame.exponent))
+        if not 0.0 < self.epsilon_ < math.inf:
+            raise ValueError(
+                f"got data whose largest entry is about 2**{frame.exponent}; allowed is data "
+                "whose squared distances are floats; divide the data by a constant"
+            )
         return epsilon
 
 
@@ -184,6 +193,7 @@ n_features_in_, feature_names_in_
         return factorize_gram(
             source,
             X,
+            exponent=self._unit(),
             mu=self.mu,
             n_components=self.n_components,
             relaxation=self.relaxation,
@@ -191,22 +201,30 @@ n_features_in_, feature_names_in_
         )
 
     def _assign(self, X: Any, result: Factorization) -> None:
-        if self.kernel != "precomputed":
+        if not self._precomputed:
             super()._assign(X, result)
             return
+        self.__dict__.pop("dictionary_", None)  # of an earlier fit with another kernel
         self.dictionary_indices_ = result.pivots
         self._assign_factorization(result)
 
     def _extension_of(self, dictionary: Any, factorization: Factorization) -> Any:
         k = factorization.certificate.n_components
-        F = factorization.coordinates
-        T = np.tril(np.asarray(F[factorization.pivots], dtype=np.float64)[:, :k])
+        T = factorization.triangle
+        assert T is not None
         values: FunctionValues | PrecomputedValues
-        if self.kernel == "precomputed":
+        if self._precomputed:
             values = PrecomputedValues(factorization.pivots, self._diagonal)
         else:
             values = FunctionValues(self._kernel, self._frame, self._frame.of(dictionary))
-        return KernelSubstitution(values, T, self._relative_floor(k) ** 2)
+        e = self._unit()
+        return KernelSubstitution(
+            values, times_power_of_two(T, -e), self._relative_floor(k) ** 2, e
+        )
+
+    def _unit(self) -> int:
+        """Exponent of two that lengths in feature space are measured in: linear only."""
+        return self._frame.exponent if str(self.kernel) == "linear" else 0
 
     # -- scores: a precomputed kernel needs k(x, x) too -----------------------------------
 
@@ -240,12 +258,38 @@ n_features_in_, feature_names_in_
         scores = self.score_samples(X, diagonal)
         return self.threshold_ + scores
 
+    def fit_predict(self, X: Any, y: Any = None) -> Array:
+        """Learn the dictionary of `X` and return +1 (normal) or -1 for its rows."""
+        self.fit(X)
+        if not self._precomputed:
+            return self.predict(X)
+        return self.predict(X, np.asarray(X).diagonal())
+
+    def calibrate(self, X_normal: Any, false_alarm_rate: float = 0.01, diagonal: Any = None) -> Any:
+        """Set the threshold from held-out normal points; see `ICPQR.calibrate`.
+
+        Parameters
+        ----------
+        X_normal : array-like or sparse matrix of shape (n_samples, n_features)
+            Normal points that were not fitted on.
+        false_alarm_rate : float in (0, 1)
+            Largest share of future normal points that may be called anomalies.
+        diagonal : array-like of shape (n_samples,), optional
+            k(x, x), with a precomputed kernel only; see `distortion_rate`.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        return self._calibrate_on(self.distortion_rate(X_normal, diagonal), false_alarm_rate)
+
     def predict(self, X: Any, diagonal: Any = None) -> Array:
         """Return +1 (normal) or -1 (anomaly); see `distortion_rate` for the arguments."""
         return np.where(self.decision_function(X, diagonal) >= 0, 1, -1)
 
     def _checked_diagonal(self, X: Any, diagonal: Any) -> Vector | None:
-        if self.kernel != "precomputed":
+        if not self._precomputed:
             if diagonal is not None:
                 raise ValueError(
                     f"got a diagonal with kernel={self.kernel!r}; allowed is one with "
@@ -274,7 +318,7 @@ n_features_in_, feature_names_in_
     def _relative_floor(self, n_components: int) -> float:
         eps = float(np.finfo(self.embedding_.dtype).eps)
         floor = relative_floor("cholesky", n_components, self._roundings, eps)
-        return floor + (eps if eps > 1e-10 else 0.0)
+        return floor + (16.0 * eps if eps > 1e-10 else 0.0)
 
     # -- explanation ----------------------------------------------------------------------
 
@@ -287,10 +331,11 @@ n_features_in_, feature_names_in_
         Y = Y.toarray() if sparse.issparse(Y) else Y
         P = self._extension.values.dictionary
         P = P.toarray() if sparse.issparse(P) else P
-        return rate_gradient(kernel, self._extension, X, Y, P, self._frame.exponent)
+        exponent = 0 if str(self.kernel) == "linear" else self._frame.exponent
+        return rate_gradient(kernel, self._extension, X, Y, P, exponent)
 
     def _kernel_or_none(self) -> Kernel | None:
-        return None if self.kernel == "precomputed" else self._kernel
+        return None if self._precomputed else self._kernel
 
     def _nearest_members(self, X: Any, k: int) -> tuple[Any, Vector]:
         """Return the dictionary members nearest in feature space."""
@@ -303,8 +348,8 @@ n_features_in_, feature_names_in_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed" and not callable(self.kernel)
+        tags.input_tags.pairwise = self._precomputed
+        tags.input_tags.sparse = not self._precomputed and not callable(self.kernel)
         tags.array_api_support = False
         return tags
 
@@ -334,14 +379,14 @@ class PrecomputedValues:
         return np.asarray(X[:, self.pivots], dtype=np.float64), k_xx
 
 
-def frame_of(X: Any, invariant: bool) -> Frame:
-    """Return the frame a kernel measures `X` in."""
-    if not invariant:
+def frame_of(X: Any, kernel: str) -> Frame:
+    """Return the frame a kernel measures `X` in: scaled if it allows, centred likewise."""
+    if kernel not in (*RADIAL, "cosine", "linear"):
         return Frame(None, 0)
     data = X.data if sparse.issparse(X) else X
     largest = max(float(data.max()), -float(data.min())) if data.size else 0.0
     exponent = binary_exponent(largest, 0.0)
-    if sparse.issparse(X):
+    if sparse.issparse(X) or kernel not in RADIAL:
         return Frame(None, exponent)
     mean = (
         times_power_of_two(X, -exponent).mean(axis=0, dtype=np.float64)

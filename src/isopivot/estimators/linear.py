@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,6 +13,7 @@ from isopivot._compat import get_namespace
 from isopivot._extension import Projection, Substitution
 from isopivot._factors import Factorization, relative_floor
 from isopivot._points import as_points
+from isopivot._validation import check_not_none, with_remedies
 from isopivot.certificate import Progress
 from isopivot.estimators._base import DictionaryEstimator, finite
 from isopivot.factorize import factorize
@@ -126,6 +126,8 @@ class ICPQR(DictionaryEstimator):
     @property
     def components_(self) -> Array:
         """Orthonormal basis of the dictionary's span, as rows."""
+        if "_extension" not in vars(self):
+            raise AttributeError("components_ is there after fit; call fit first")
         basis = self._extension.basis
         return basis if self._rotation is None else self._rotation.T @ basis
 
@@ -144,7 +146,9 @@ class ICPQR(DictionaryEstimator):
         """
         check_is_fitted(self)
         xp, _ = get_namespace(X)
-        F = check_array(X, dtype=[xp.float64, xp.float32], ensure_min_features=0)
+        check_not_none(X)
+        with with_remedies():
+            F = check_array(X, dtype=[xp.float64, xp.float32], ensure_min_features=0)
         if F.shape[1] != self.n_components_:
             raise ValueError(
                 f"got {F.shape[1]} coordinates per point; allowed is {self.n_components_}, the "
@@ -167,8 +171,8 @@ class ICPQR(DictionaryEstimator):
         self.mean_ = factorization.mean
         if factorization.basis is not None:
             return Projection(factorization.basis, factorization.mean)
-        T = np.tril(factorization.coordinates[factorization.pivots])
-        return Substitution.of(dictionary, T, factorization.mean)
+        assert factorization.triangle is not None
+        return Substitution.of(dictionary, factorization.triangle, factorization.mean)
 
     def _basis_of(self, k: int) -> Array | None:
         return self._extension.basis[:k, :] if isinstance(self._extension, Projection) else None
@@ -186,5 +190,6 @@ class ICPQR(DictionaryEstimator):
         return 0.0 if self.mean_ is None else safe_norm(self.mean_)
 
     def _relative_floor(self, n_components: int) -> float:
-        eps = eps_of(self.embedding_)
-        return relative_floor(self.certificate_.route, n_components, self.n_features_in_, eps)
+        eps, route = eps_of(self.embedding_), self.certificate_.route
+        floor = relative_floor(route, n_components, self.n_features_in_, eps)
+        return floor + (16.0 * eps if route == "cholesky" and eps > 1e-10 else 0.0)
