@@ -186,6 +186,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--all", action="store_true", help="contestants, grid and calibration")
     parser.add_argument("--sets", nargs="+", help="only these, as 14_glass (default: all)")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4], help="0 1 2 3 4")
+    parser.add_argument(
+        "--tables", action="store_true", help="run nothing: tables and pictures from the CSVs"
+    )
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for the results")
     options = parser.parse_args(arguments)
     if options.quick:
@@ -200,18 +203,23 @@ def main(arguments: list[str] | None = None) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     head = tables.head(measure.surroundings(), options.sets)
     bad = False
+
+    def old(name: str) -> Path | None:
+        return options.out / f"{name}.csv" if options.tables else None
+
     if options.all or not (options.grid or options.conformal):
-        rows = contest(options.sets, options.seeds)
-        save(options.out, "detection", rows, head + tables.contest(rows))
+        rows = read(old("detection")) or contest(options.sets, options.seeds)
+        unseen = sorted({row["seed"] for row in rows})[GRID_SEEDS:]
+        save(options.out, "detection", rows, head + tables.contest(rows, unseen))
         tables.draw_contest(rows, options.out / "detection.png")
         bad |= any(row["failed"] and "ICPQR" in row["contestant"] for row in rows)
     if options.all or options.grid:
-        rows = grid(options.sets, options.seeds[:GRID_SEEDS])
+        rows = read(old("detection-grid")) or grid(options.sets, options.seeds[:GRID_SEEDS])
         peers = read(options.out / "detection.csv")
         save(options.out, "detection-grid", rows, head + tables.grid(rows, peers))
         tables.draw_grid(rows, peers, options.out / "detection-grid.png")
     if options.all or options.conformal:
-        rows = conformal(options.sets, options.seeds)
+        rows = read(old("detection-conformal")) or conformal(options.sets, options.seeds)
         save(options.out, "detection-conformal", rows, head + tables.conformal(rows))
         bad |= not all(row["ok"] for row in rows)
     return int(bad)
@@ -227,13 +235,23 @@ def save(out: Path, name: str, rows: list[Row], text: str) -> None:
     print(text)
 
 
-def read(path: Path) -> list[Row]:
-    """Rows of an earlier run of the contestants, for the grid to be ranked among; or none."""
-    if not path.exists():
+def read(path: Path | None) -> list[Row]:
+    """Rows of an earlier run, numbers as numbers; none where there was no run."""
+    if path is None or not path.exists():
         return []
     with path.open(newline="") as file:
-        rows: list[Row] = list(csv.DictReader(file))
-    return [row | {"seed": int(row["seed"]), "auc": float(row["auc"])} for row in rows]
+        return [{key: _value(text) for key, text in row.items()} for row in csv.DictReader(file)]
+
+
+def _value(text: str) -> Any:
+    if text in ("True", "False"):
+        return text == "True"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
 
 
 if __name__ == "__main__":

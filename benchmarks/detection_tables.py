@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
+from scipy.stats import rankdata, wilcoxon
 
 Row = dict[str, Any]
 TOP = 25  # cells of the grid in the table; the CSV has them all
@@ -118,8 +118,55 @@ def summary(rows: list[Row]) -> list[Row]:
     return sorted(lines, key=lambda line: -line["auc"])
 
 
-def contest(rows: list[Row]) -> str:
-    """Overall table, tables per set, failures."""
+def ours_as_default(rows: list[Row]) -> list[Row]:
+    """Each KernelICPQR beside the peers alone: is it first in AUC and in rank?"""
+    groups = _by_contestant(rows)
+    aucs = {name: per_set(group, "auc", statistics.fmean) for name, group in groups.items()}
+    peers = {name: found for name, found in aucs.items() if not _ours(name)}
+    strongest = max(peers, key=lambda name: statistics.fmean(peers[name].values()))
+    lines = []
+    for name, mine in aucs.items():
+        if not name.startswith("KernelICPQR"):
+            continue
+        beside = {
+            p: mean_rank(peers[p], [mine, *(peers[q] for q in peers if q != p)]) for p in peers
+        }
+        ahead = [mine[s] - peers[strongest][s] for s in mine]
+        first = min(beside, key=lambda p: beside[p])
+        lines.append(
+            {
+                "name": name,
+                "auc": statistics.fmean(mine.values()),
+                "rank": mean_rank(mine, list(peers.values())),
+                "best_peer": f"{beside[first]:.2f} ({first})",
+                "strongest": strongest,
+                "wins": sum(difference > 0 for difference in ahead),
+                "p": wilcoxon(ahead).pvalue if any(ahead) else 1.0,
+            }
+        )
+    return sorted(lines, key=lambda line: -line["auc"])
+
+
+def _ours_table(rows: list[Row]) -> str:
+    lines = ours_as_default(rows)
+    strongest = lines[0]["strongest"]
+    columns = ["setting", "AUC", "rank", "best rank of a peer", f"sets won from {strongest}"]
+    cells = [
+        [
+            x["name"],
+            f"{x['auc']:.4f}",
+            f"{x['rank']:.2f}",
+            x["best_peer"],
+            x["wins"],
+            f"{x['p']:.2f}",
+        ]
+        for x in lines
+    ]
+    return table([*columns, "p (Wilcoxon)"], cells)
+
+
+def contest(rows: list[Row], unseen: list[int]) -> str:
+    """Overall table, ours beside the peers, tables per set, failures."""
     columns = ["contestant", "AUC", "spread", "AP", "rank", "wins of the default"]
     columns += ["fit s", "score s", "share"]
     lines = summary(rows)
@@ -142,6 +189,11 @@ def contest(rows: list[Row]) -> str:
     seeds = sorted({row["seed"] for row in rows})
     parts = [f"## Overall, seeds {', '.join(map(str, seeds))}\n", table(columns, cells)]
     parts += [CONTEST_NOTES, "", _failures(rows)]
+    parts += ["## Each setting of ours as the only one\n", _ours_table(rows)]
+    if unseen:
+        fresh = [row for row in rows if row["seed"] in unseen]
+        title = f"## The same on seeds {', '.join(map(str, unseen))}, which the grid did not use\n"
+        parts += [title, _ours_table(fresh)]
     for key, title in (("auc", "ROC-AUC"), ("ap", "Average precision")):
         parts += [f"## {title} per set\n", _per_set_table(rows, key, [x["name"] for x in lines])]
     return "\n".join(parts)

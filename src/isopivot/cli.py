@@ -1,4 +1,4 @@
-"""The ``isopivot`` command. Needs ``pip install "isopivot[cli,plot]"``."""
+"""The ``isopivot`` command. Needs the extras ``cli`` and ``plot``: ``pip install ".[all]"``."""
 
 import sys
 import tempfile
@@ -21,7 +21,7 @@ def main() -> None:
     """Run the command line; the console script ``isopivot`` points here."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        _fail(f"the command line needs {', '.join(missing)}", 'pip install "isopivot[cli,plot]"')
+        _fail(f"the command line needs {', '.join(missing)}", f"pip install {' '.join(missing)}")
     build_app()()
 
 

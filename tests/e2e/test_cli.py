@@ -134,7 +134,7 @@ def test_a_missing_extra_is_named_with_its_remedy(name):
     finished = isopivot("demo", start=("-c", code))
     assert finished.returncode == 1
     assert finished.stderr.splitlines() == [
-        f'isopivot: the command line needs {name}; pip install "isopivot[cli,plot]"'
+        f"isopivot: the command line needs {name}; pip install {name}"
     ]
 
 
