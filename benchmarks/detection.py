@@ -187,7 +187,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--sets", nargs="+", help="only these, as 14_glass (default: all)")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4], help="0 1 2 3 4")
     parser.add_argument(
-        "--tables", action="store_true", help="run nothing: tables and pictures from the CSVs"
+        "--tables",
+        action="store_true",
+        help="run nothing: tables and pictures from the CSVs (the head tells of this process)",
     )
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for the results")
     options = parser.parse_args(arguments)

@@ -21,6 +21,7 @@ CONTEST_NOTES = """\
 - Wins: sets on which the default has the larger AUC than this peer, of all sets.
 - Times: per set the median over the seeds, added up over the sets. Read them as ratios.
 - Share: dictionary size over training rows, mean over sets and seeds.
+- Linear residuals (ICPQR, PCA) under 1e-12 of a row's norm are rounding errors and count as zero.
 - A contestant that fails, or returns scores that are not finite, counts as AUC 0.5 and AP = share
   of anomalies on that set and seed, and is named below.\
 """

@@ -33,6 +33,7 @@ from isopivot._arrays import (
     row_blocks,
     to_numpy,
 )
+from isopivot._buffer import RowBuffer
 from isopivot.certificate import Certificate, Route
 
 # A panel's Gram matrix is taken from explicit residual vectors once the largest squared
@@ -108,51 +109,6 @@ class GramSource(Protocol):
     def block(self, left: Rows, right: Rows | slice) -> Vector: ...
 
 
-class _RowBuffer:
-    """A matrix that grows by rows; in place with NumPy, so that no second copy exists."""
-
-    def __init__(self, zeros: Callable[[int], Array], capacity: int) -> None:
-        self._zeros = zeros
-        self._data = zeros(capacity)
-        self.size = 0
-
-    @property
-    def filled(self) -> Array:
-        return self._data[: self.size, :]
-
-    def grow(self, k: int) -> None:
-        """Add k rows of zeros."""
-        self.size += k
-        missing = self.size - int(self._data.shape[0])
-        if missing > 0:
-            self._reserve(max(missing, 16, self.size // 8))
-
-    def _reserve(self, extra: int) -> None:
-        if isinstance(self._data, np.ndarray):
-            # realloc: large blocks are remapped, not copied. No view outlives a call here.
-            shape = (self._data.shape[0] + extra, self._data.shape[1])
-            self._data.resize(shape, refcheck=False)
-        else:
-            self._data = namespace(self._data).concat([self._data, self._zeros(extra)], axis=0)
-
-    def put(self, start: int, columns: Rows | slice, values: Array) -> None:
-        """Write `values` into rows `start:size` of the given columns."""
-        part = self._data[start : self.size, :]
-        if isinstance(columns, slice):
-            part[:, columns] = values
-        else:
-            filled = put_columns(part, columns, values)
-            if filled is not part:
-                self._data[start : self.size, :] = filled
-
-    def release(self) -> Array:
-        """Return the matrix, its unused rows given back."""
-        if isinstance(self._data, np.ndarray):
-            self._data.resize((self.size, self._data.shape[1]), refcheck=False)
-            return self._data
-        return self._data[: self.size, :]
-
-
 class Factor:
     """Coordinates and residuals of all points, brought up to date on demand."""
 
@@ -168,7 +124,7 @@ class Factor:
         self.pivots: Rows = np.empty(0, dtype=np.intp)
         self.pivot_residuals: Vector = np.empty(0)
         self.rows_read = n
-        self._F = _RowBuffer(zeros, capacity)
+        self._F = RowBuffer(zeros, capacity)
         self._row_bytes = row_bytes
 
     @property
@@ -254,7 +210,7 @@ class Orthonormal(Factor):
         columns = lambda k: points.zeros(k, points.n)  # noqa: E731
         super().__init__(points.norms2, columns, capacity, points.row_bytes)
         self.points = points
-        self._Q = _RowBuffer(lambda k: points.zeros(k, points.m), capacity)
+        self._Q = RowBuffer(lambda k: points.zeros(k, points.m), capacity)
         # Rounding of a downdated squared residual, per last explicit norm of the point.
         self._unit = (8.0 + 4.0 * math.sqrt(points.m)) * points.eps * points.reach
         self.slack2 = self._unit * points.reach

@@ -65,6 +65,7 @@ class KernelGram:
         self.n, m = X.shape
         self.row_bytes = 8 * m
         self.evaluations: int | None = 0
+        self.smallest = np.inf  # of all entries evaluated so far
         parts, largest2 = [], 0.0
         for rows in row_blocks(self.n, self.row_bytes):
             block = frame.of(X[rows])
@@ -91,6 +92,7 @@ class KernelGram:
 
     def _checked(self, K: Vector) -> Vector:
         self.evaluations = (self.evaluations or 0) + K.size
+        self.smallest = min(self.smallest, float(K.min(initial=np.inf)))
         if not np.isfinite(K).all():
             raise ValueError(
                 "got NaN or infinity from the kernel; allowed are finite values; rescale the "
@@ -129,6 +131,7 @@ class PrecomputedGram:
 
     def __init__(self, K: Any) -> None:
         self._K = K
+        self.smallest = np.inf  # of all entries read so far
         self.n = K.shape[0]
         self.row_bytes = 8 * 64
         check_symmetric(K)
@@ -145,7 +148,9 @@ class PrecomputedGram:
     def block(self, left: Rows, right: Rows | slice) -> Vector:
         """Return the stored entries, shape (len(left), len(right))."""
         columns = np.arange(self.n)[right] if isinstance(right, slice) else right
-        return np.asarray(self._K[np.ix_(left, columns)], dtype=np.float64)
+        K = np.asarray(self._K[np.ix_(left, columns)], dtype=np.float64)
+        self.smallest = min(self.smallest, float(K.min(initial=np.inf)))
+        return K
 
 
 def check_symmetric(K: Any) -> None:

@@ -72,10 +72,16 @@ def dense_geometry(K: Vector, t: int, alpha: float) -> tuple[DenseGeometry, Vect
     """Return the geometry and Z of a kernel matrix, which is overwritten (Algorithm 4)."""
     weights = np.ones(len(K))
     if alpha:
-        weights = K.sum(axis=1) ** -alpha
-        K *= weights[:, None]
-        K *= weights[None, :]
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            weights = K.sum(axis=1) ** -alpha
+            K *= weights[:, None]
+            K *= weights[None, :]
     degrees = K.sum(axis=1)
+    if not (np.isfinite(degrees) & (degrees > 0.0)).all():
+        raise ValueError(
+            f"got alpha={alpha}, with which degrees leave the range of floats; allowed is a "
+            "smaller one, usually between 0 and 1; lower it"
+        )
     root = np.sqrt(degrees)
     K /= root[:, None]
     K /= root[None, :]
@@ -177,19 +183,13 @@ def low_rank_geometry(factor: Cholesky, t: int, alpha: float) -> LowRankGeometry
         return None
     rho = float((e / (degrees - e)).max())
     leak = float((E / degrees).sum())
-    blocks = list(row_blocks(n, 8 * max(1, r)))
-    S = np.zeros((r, r))
-    for rows in blocks:
-        part = L[:, rows] * (weights[rows] / np.sqrt(degrees[rows]))
-        S += part @ part.T
-    spectrum, turn = np.linalg.eigh(S)
-    spectrum = np.maximum(spectrum, 0.0)
+    spectrum, turn = _spectrum(L, weights / np.sqrt(degrees))
     eta = rho * float(spectrum.max(initial=0.0)) + (1.0 + rho) * min(
         leak, float((e / degrees).max())
     )
     root_vol = np.sqrt(degrees.sum())
     norms, error = np.empty(n), np.empty(n)
-    for rows in blocks:
+    for rows in row_blocks(n, 8 * max(1, r)):
         turned = (L[:, rows] * (root_vol * weights[rows] / degrees[rows])).T @ turn
         by_time = diffusion_norms(turned, spectrum, t)
         norms[rows] = by_time[-1]
@@ -212,6 +212,16 @@ def low_rank_geometry(factor: Cholesky, t: int, alpha: float) -> LowRankGeometry
         pivots=factor.pivots,
         T=factor.T,
     )
+
+
+def _spectrum(L: Vector, scale: Vector) -> tuple[Vector, Vector]:
+    """Return eigenvalues and eigenvectors of S = (L scale)(L scale)^T, without copying L."""
+    S = np.zeros((len(L), len(L)))
+    for rows in row_blocks(L.shape[1], 8 * max(1, len(L))):
+        part = L[:, rows] * scale[rows]
+        S += part @ part.T
+    spectrum, turn = np.linalg.eigh(S)
+    return np.maximum(spectrum, 0.0), turn
 
 
 def choose_rank(
@@ -266,27 +276,38 @@ class Gate:
 
     log_quantile: float
     log_degrees: Vector
+    diagonal: Vector | None  # k(y, y) of the training points, where it varies
     ceiling: float  # no ordinary rate is larger: ||z|| <= sqrt(vol / min d)
 
     def rates(self, log_k: Vector, rates: Vector) -> Vector:
         """Return `rates`, those of far points replaced by larger ones that grow with distance."""
         log_q = logsumexp(log_k, axis=1)
-        nearest = np.argmax(log_k, axis=1)
+        # ||x - y||^2 = k(x, x) - 2 k(x, y) + k(y, y) in feature space.
+        closeness = log_k if self.diagonal is None else 2.0 * np.exp(log_k) - self.diagonal
+        nearest = np.argmax(closeness, axis=1)
         far = (log_q < self.log_quantile) & (log_q < self.log_degrees[nearest])
         remote = self.ceiling + self.log_quantile - np.maximum(log_q, -1e300)
         return np.where(far, remote, np.minimum(rates, self.ceiling))
 
 
-def make_gate(raw: Vector, diagonal: Vector, geometry: Geometry, quantile: float) -> Gate:
-    """Return the gate for lower bounds `raw` of the degrees of the kernel."""
-    alone = np.maximum(raw - diagonal, 0.0)
-    with np.errstate(divide="ignore"):
-        log_quantile = float(np.log(np.quantile(alone, quantile)))
-    # Degrees are summed in another order for a training point that comes as a new one.
-    log_degrees = np.log(raw * (1.0 - 1e-9))
+def make_gate(
+    raw: Vector, diagonal: Vector, geometry: Geometry, quantile: float, rounding: float
+) -> Gate:
+    """Return the gate for lower bounds `raw` of the degrees of the kernel.
+
+    `rounding` is the relative error of a kernel entry.
+    """
+    alone = raw - diagonal
+    alone = alone[alone > 8.0 * rounding * diagonal]
+    # Where every point is alone in its graph, whatever is new is far.
+    level = np.quantile(alone, quantile) if len(alone) else raw.min()
+    log_quantile = float(np.log(level))
+    # A training point that comes as a new one has its kernel evaluated anew.
+    log_degrees = np.log(raw) - 1e-9 - 8.0 * rounding
+    varies = np.ptp(diagonal) > 1e-12 * diagonal.max()
     lowest = geometry.degrees * (1.0 - geometry.slack)
     ceiling = float(np.sqrt(geometry.degrees.sum() * (1.0 + geometry.slack) / lowest.min()))
-    return Gate(log_quantile, log_degrees, ceiling)
+    return Gate(log_quantile, log_degrees, diagonal if varies else None, ceiling)
 
 
 Geometry = DenseGeometry | LowRankGeometry

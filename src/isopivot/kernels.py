@@ -14,6 +14,7 @@ k(x, x), and how k(x, p) changes with x (for `explain`). Everything is float64.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
@@ -31,6 +32,7 @@ KernelName = Literal[
 ]
 RADIAL: tuple[str, ...] = get_args(Radial)
 NAMES: tuple[str, ...] = get_args(KernelName)
+_CLOSE = 1e4  # pairs are close when their squared distance is this much below their norms
 _SAMPLE = 2000  # rows that the median distance is taken over
 
 
@@ -76,11 +78,12 @@ class RadialKernel:
         if self.name == "laplacian":
             return np.asarray(_manhattan(X, Y) / -np.sqrt(self.epsilon))
         d2 = squared_distances(X, Y)
+        largest2 = norms2_of(X).max(initial=0.0) + norms2_of(Y).max(initial=0.0)
+        if self.name == "exponential" or largest2 > _CLOSE * self.epsilon:
+            _mend_close_pairs(d2, X, Y)
         if self.name == "rbf":
             d2 /= -self.epsilon
             return d2
-        if self.name == "exponential":
-            _mend_close_pairs(d2, X, Y)
         u = np.sqrt(d2, out=d2)
         u /= -np.sqrt(self.epsilon / (3.0 if self.name == "matern32" else 1.0))
         return u
@@ -91,10 +94,13 @@ class RadialKernel:
     def roundings(self, n_features: int, largest2: float) -> float:
         if self.name == "laplacian":
             return 30.0 + n_features
-        # Distances by inner products are off by eps times squared norms; the kernel
-        # divides that by epsilon.
+        # Distances by inner products are off by eps times squared norms, which the kernel
+        # divides by epsilon; where that is much, close pairs are measured by differences.
         with np.errstate(over="ignore"):
-            return float(30.0 + n_features + 4.0 * np.float64(largest2) / self.epsilon)
+            spread2 = np.float64(largest2) / self.epsilon
+        if not spread2 < 1.0 / np.finfo(np.float64).eps:
+            return math.inf
+        return float(30.0 + n_features + 4.0 * min(spread2, _CLOSE))
 
     def diagonal_gradient(self, X: Vector) -> Vector:
         """Return the gradient of k(x, x): zero."""
@@ -278,7 +284,7 @@ def squared_distances(X: Any, Y: Any) -> Vector:
 def _mend_close_pairs(d2: Vector, X: Any, Y: Any) -> None:
     """Measure pairs whose squared distance cancelled, from differences, in place."""
     size2 = norms2_of(X)[:, None] + norms2_of(Y)[None, :]
-    i, j = np.nonzero(d2 < 1e-6 * size2)
+    i, j = np.nonzero(d2 < size2 / _CLOSE)
     step = max(1, (1 << 20) // max(1, X.shape[1]))
     for start in range(0, len(i), step):
         a, b = i[start : start + step], j[start : start + step]
@@ -289,9 +295,15 @@ def _manhattan(X: Any, Y: Any) -> Vector:
     if sparse.issparse(X) or sparse.issparse(Y):
         from sklearn.metrics.pairwise import manhattan_distances
 
-        X, Y = sparse.csr_matrix(X), sparse.csr_matrix(Y)
+        X, Y = (_short_indices(sparse.csr_matrix(M)) for M in (X, Y))
         return np.asarray(manhattan_distances(X, Y))
     return np.asarray(cdist(X, Y, "cityblock"))
+
+
+def _short_indices(X: Any) -> Any:
+    # scikit-learn's Manhattan distances want 32-bit indices.
+    parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+    return sparse.csr_matrix(parts, shape=X.shape)
 
 
 def _products(X: Any, Y: Any) -> Vector:

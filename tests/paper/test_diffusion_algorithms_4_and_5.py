@@ -53,7 +53,9 @@ def test_a_training_point_that_comes_as_a_new_one_is_where_it_was(t, alpha, meth
     Z = geometry(K, t)
     exact = method == "dense"
     # Nystrom coordinates of the low-rank route carry roundings of the kernel over its pivots.
-    atol = 10 * slack(t) if exact else np.sqrt(np.finfo(float).eps) * np.linalg.norm(Z, axis=1).max()
+    atol = (
+        10 * slack(t) if exact else np.sqrt(np.finfo(float).eps) * np.linalg.norm(Z, axis=1).max()
+    )
     np.testing.assert_allclose(model.transform(X), model.embedding_, atol=atol)
     rates = model.distortion_rate(X)
     error = 0.0 if exact else model.certificate_.route_error

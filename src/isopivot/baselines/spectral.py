@@ -21,16 +21,20 @@ from isopivot._compat import validate_data
 from isopivot._validation import check_not_none, with_remedies
 from isopivot.diffusion import DenseGeometry, dense_geometry
 from isopivot.estimators.diffusion import LogKernel, check_walk, positive_matrix
-from isopivot.estimators.kernel import KernelChoice
+from isopivot.estimators.kernel import KernelICPQR
 
 DENSE_UP_TO = 500  # points; beyond, ARPACK is faster unless most coordinates are wanted
 
 
-class WalkBaseline(KernelChoice, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class WalkBaseline(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What the baselines share: validation, the matrix of the walk, and new points."""
 
-    embedding_: Any
+    kernel: str | Callable[..., Any]
+    epsilon: float | str
+    epsilon_scale: float
+    kernel_params: dict[str, Any] | None
     alpha: float = 0.0
+    embedding_: Any
 
     def _validated(self, X: Any, *, reset: bool = False) -> Any:
         check_not_none(X)
@@ -46,16 +50,23 @@ class WalkBaseline(KernelChoice, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _walk_matrix(self, X: Any) -> tuple[DenseGeometry, Vector]:
         """Return the geometry for t = 1 and M = D^-1/2 K D^-1/2; keep what new points need."""
-        K = positive_matrix(self._source(X))
-        geometry, Z = dense_geometry(K, 1, float(self.alpha))
-        Z *= np.sqrt(geometry.degrees / geometry.degrees.sum())[:, None]  # back to M
-        self._geometry = geometry
-        self.degrees_ = geometry.degrees
+        # KernelICPQR knows how these parameters, checked, become a kernel.
+        choice = KernelICPQR(
+            kernel=self.kernel,
+            epsilon=self.epsilon,
+            epsilon_scale=self.epsilon_scale,
+            kernel_params=self.kernel_params,
+        )
+        K = positive_matrix(choice._source(X))
+        self.epsilon_, self.mean_ = choice.epsilon_, choice.mean_
         self._log_kernel = (
             LogKernel(None, None, None, None)
             if self.kernel == "precomputed"
-            else LogKernel(self._kernel, self._frame, self._frame.of(X), None)
+            else LogKernel(choice._kernel, choice._frame, choice._frame.of(X), None)
         )
+        geometry, Z = dense_geometry(K, 1, float(self.alpha))
+        Z *= np.sqrt(geometry.degrees / geometry.degrees.sum())[:, None]  # back to M
+        self._geometry, self.degrees_ = geometry, geometry.degrees
         return geometry, Z
 
     def transform(self, X: Any) -> Any:

@@ -7,11 +7,10 @@ placed (`_extension_of`); this base validates, calls, and assigns.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
@@ -20,11 +19,8 @@ from isopivot._arrays import (
     Array,
     Rows,
     Vector,
-    binary_exponent,
-    eps_of,
     like,
     namespace,
-    row_blocks,
     take_rows,
     times_power_of_two,
     to_numpy,
@@ -48,71 +44,17 @@ from isopivot._validation import (
     with_remedies,
 )
 from isopivot.certificate import Progress, distance_bounds, distances
+from isopivot.estimators._parts import (
+    finite,
+    missed_norms,
+    principal_rotation,
+    residual_path,
+    resolve_threshold,
+    rotated,
+    unrotated,
+)
+from isopivot.estimators._results import Calibration, Explanation
 from isopivot.factorize import sign
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """How `calibrate` chose the threshold.
-
-    Attributes
-    ----------
-    false_alarm_rate : float
-        Rate that was asked for.
-    n_samples : int
-        Number of held-out normal rows.
-    rank : int
-        The threshold is the rank-th smallest of their rates.
-    threshold : float
-        The resulting threshold.
-    """
-
-    false_alarm_rate: float
-    n_samples: int
-    rank: int
-    threshold: float
-
-
-@dataclass(frozen=True, eq=False)
-class Explanation:
-    """Why points have the distortion rate they have.
-
-    Attributes
-    ----------
-    rates : ndarray of shape (n,)
-        Distortion rates.
-    contributions : ndarray of shape (n, m) or None
-        `ICPQR`: what the dictionary misses of each point, per feature, with sign; the norm
-        of a row is its rate. `KernelICPQR`: the gradient of the rate; None for a callable
-        or a precomputed kernel.
-    neighbors : ndarray of shape (n, k)
-        Training row numbers of the nearest dictionary members, nearest first.
-    neighbor_distances : ndarray of shape (n, k)
-        Distances to them.
-    feature_names : ndarray of shape (m,)
-        Names of the features.
-    """
-
-    rates: Vector
-    contributions: Vector | None
-    neighbors: Rows
-    neighbor_distances: Vector
-    feature_names: npt.NDArray[np.object_]
-
-    def to_frame(self) -> Any:
-        """Return a pandas DataFrame: rate, one column per feature, nearest members."""
-        import pandas as pd
-
-        k = self.neighbors.shape[1]
-        columns: dict[str, Any] = {"distortion_rate": self.rates}
-        if self.contributions is not None:
-            columns |= {
-                f"residual_{name}": self.contributions[:, j]
-                for j, name in enumerate(self.feature_names)
-            }
-        columns |= {f"neighbor{j}": self.neighbors[:, j] for j in range(k)}
-        columns |= {f"neighbor_distance{j}": self.neighbor_distances[:, j] for j in range(k)}
-        return pd.DataFrame(columns)
 
 
 class DictionaryEstimator(
@@ -484,7 +426,7 @@ class DictionaryEstimator(
         return new
 
     def _components_for(self, mu: float | str) -> int:
-        wanted = resolve_mu(mu, self.path_[0, 0])
+        wanted = resolve_mu(mu, self._percent_base())
         if wanted is None or wanted < self.mu_strict_:
             raise ValueError(
                 f"got mu={mu!r}; allowed is mu >= {self.mu_strict_:.6g}, what this fit reached; "
@@ -499,7 +441,7 @@ class DictionaryEstimator(
         missed = missed_norms(to_numpy(F)[:, k:], exact)[:, 0]
         missed[to_numpy(self.dictionary_indices_[:k])] = 0.0
         residuals = np.minimum(missed + self._route_errors, self.path_[k, 0])
-        wanted = resolve_mu(mu, self.path_[0, 0])
+        wanted = resolve_mu(mu, self._percent_base())
         old = self.certificate_
         shrink = self._relative_floor(k) / self._relative_floor(old.n_components)
         certificate = sign(
@@ -514,6 +456,8 @@ class DictionaryEstimator(
             route_error=old.route_error,
             kernel_evaluations=old.kernel_evaluations,
         )
+        if not self._certifiable:
+            certificate = replace(certificate, certified=False)
         return Factorization(
             pivots=self.dictionary_indices_[:k],
             coordinates=F[:, :k],
@@ -524,6 +468,13 @@ class DictionaryEstimator(
             certificate=certificate,
             triangle=self._triangle_of(k),
         )
+
+    # Whether residuals are all there is to the error; an uncertified route says no.
+    _certifiable: bool = True
+
+    def _percent_base(self) -> float:
+        """Return what a percent mu is a percentage of: the largest norm."""
+        return float(self.path_[0, 0])
 
     def _basis_of(self, k: int) -> Array | None:
         return None
@@ -544,81 +495,3 @@ class DictionaryEstimator(
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.array_api_support = True
         return tags
-
-
-# -- pure functions behind the methods --------------------------------------------------------
-
-
-def resolve_threshold(threshold: Any, result: Factorization) -> float:
-    """Return the number: rounding is added, so that every training point is normal."""
-    if not isinstance(threshold, str):
-        return float(threshold)
-    certificate = result.certificate
-    mu = certificate.mu if threshold == "mu" else certificate.mu_strict
-    if certificate.route == "cholesky":
-        return math.hypot(mu, certificate.accuracy_floor)
-    return mu + certificate.accuracy_floor
-
-
-def residual_path(result: Factorization, relaxation: float, route_errors: Any = 0.0) -> Vector:
-    """Return (largest residual, s) for s = 0, 1, ... of the nested path."""
-    if relaxation == 1.0 and np.ndim(route_errors) == 0:
-        entered = to_numpy(result.pivot_residuals).astype(np.float64)
-        largest = np.append(entered, result.certificate.mu_strict)
-        largest = np.minimum.accumulate(largest)
-    else:
-        n = result.certificate.n_samples
-        largest = _largest_residuals(result, np.broadcast_to(route_errors, n))
-    return np.column_stack([largest, np.arange(len(largest), dtype=np.float64)])
-
-
-def _largest_residuals(result: Factorization, errors: Vector) -> Vector:
-    F, r = to_numpy(result.coordinates), to_numpy(result.residuals) - errors
-    largest = np.zeros(F.shape[1] + 1)
-    for rows in row_blocks(len(F), 8 * (F.shape[1] + 1)):
-        missed = missed_norms(F[rows], r[rows]) + errors[rows, None]
-        largest = np.maximum(largest, missed.max(axis=0))
-    return largest
-
-
-def missed_norms(F: npt.NDArray[Any], r: npt.NDArray[Any]) -> Vector:
-    """Return, for every k, the residuals that the first k coordinates leave: Pythagoras."""
-    tail = np.column_stack([F, r]).astype(np.float64)[:, ::-1]
-    exponent = binary_exponent(float(np.abs(tail).max(initial=0.0)), 0.0)
-    missed2 = np.cumsum(times_power_of_two(tail, -exponent) ** 2, axis=1)[:, ::-1]
-    return np.asarray(times_power_of_two(np.sqrt(missed2), exponent))
-
-
-def principal_rotation(F: Array) -> Array:
-    """Return the orthogonal V that turns coordinates to principal axes (remark 3, centred)."""
-    xp = namespace(F)
-    largest = float(xp.max(xp.abs(F))) if 0 not in F.shape else 0.0
-    Y = times_power_of_two(F, -binary_exponent(largest, eps_of(F)))
-    Y = Y - xp.mean(Y, axis=0)
-    V = xp.flip(xp.linalg.eigh(Y.T @ Y)[1], axis=1)
-    # The largest entry of each axis is positive, so that signs do not depend on LAPACK.
-    lead = np.argmax(np.abs(to_numpy(V)), axis=0) if 0 not in V.shape else np.empty(0, dtype=int)
-    signs = np.sign(to_numpy(V)[lead, np.arange(V.shape[1])])
-    return V * like(signs, V, dtype=V.dtype)
-
-
-def rotated(F: Array, rotation: Array | None) -> Array:
-    """Return the coordinates in the rotated axes."""
-    return F if rotation is None else F @ rotation
-
-
-def unrotated(F: Array, rotation: Array | None) -> Array:
-    """Return the coordinates in the axes of the pivots."""
-    return F if rotation is None else F @ rotation.T
-
-
-def finite(values: Array) -> Array:
-    """Return `values`; raise where a result left the range of floating-point numbers."""
-    xp = namespace(values)
-    if not bool(xp.all(xp.isfinite(values))):
-        raise ValueError(
-            "got points whose coordinates or residuals exceed the largest floating-point number; "
-            "allowed are norms below 1.8e308 (float64) or 3.4e38 (float32); divide the data by a "
-            "constant before fitting"
-        )
-    return values

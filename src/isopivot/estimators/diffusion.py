@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -28,7 +28,8 @@ from isopivot.diffusion import (
     dense_geometry,
     make_gate,
 )
-from isopivot.estimators._base import DictionaryEstimator, finite, unrotated
+from isopivot.estimators._base import DictionaryEstimator
+from isopivot.estimators._parts import finite, unrotated
 from isopivot.estimators.kernel import KernelChoice, constant_or_none
 from isopivot.factorize import factorize, sign
 from isopivot.kernels import RadialKernel
@@ -37,7 +38,7 @@ DENSE_FIRST = 2_000  # up to this many points the exact route is tried first
 DENSE_MOST = 10_000  # and up to this many it is possible at all (800 MB a matrix)
 
 
-class DiffusionICPQR(KernelChoice, DictionaryEstimator):
+class DiffusionICPQR(KernelChoice):
     """Diffusion maps whose every diffusion distance is certified.
 
     A random walk on the data, with steps as likely as the kernel says, makes two points
@@ -121,6 +122,8 @@ epsilon_, mean_, n_features_in_, feature_names_in_
         "_kernel",
         "_walk",
         "_route_errors",
+        "_certifiable",
+        "_median_norm",
     )
 
     def __init__(
@@ -162,7 +165,8 @@ epsilon_, mean_, n_features_in_, feature_names_in_
         source = self._source(X)
         geometry, Z, raw = self._geometry(source)
         norms = np.linalg.norm(Z, axis=1)
-        wanted = resolve_mu(self.mu, float(np.median(norms)))
+        self._median_norm = float(np.median(norms))
+        wanted = resolve_mu(self.mu, self._median_norm)
         error = float(geometry.error.max())
         result = factorize(
             as_points(Z, center=False),
@@ -173,22 +177,26 @@ epsilon_, mean_, n_features_in_, feature_names_in_
         )
         self._route_errors = geometry.error
         self.degrees_ = geometry.degrees
-        gate = make_gate(raw, source.norms2, geometry, self.far_quantile)
+        rounding = source.roundings * float(np.finfo(np.float64).eps)
+        gate = make_gate(raw, source.norms2, geometry, self.far_quantile, rounding)
         self._walk = Walk(geometry, self._log_kernel(X), gate)
-        return self._signed(X, source, result, wanted, float(norms.max()))
+        # Kernel entries, t factors of them, and degrees carry their own rounding.
+        blur = 2.0 * (int(self.t) + 1) * rounding * float(norms.max())
+        if X.dtype == np.float32:  # coordinates are stored in this format
+            blur += float(np.finfo(np.float32).eps) * float(norms.max())
+        return self._signed(X, source, result, wanted, blur)
 
     def _signed(
-        self, X: Any, source: Any, result: Factorization, wanted: float | None, largest: float
+        self, X: Any, source: Any, result: Factorization, wanted: float | None, blur: float
     ) -> Factorization:
         """Return the factorization of Z as one of the exact diffusion geometry."""
         low_rank = isinstance(self._walk.geometry, LowRankGeometry)
-        stored = float(np.finfo(X.dtype).eps) * largest if X.dtype == np.float32 else 0.0
         old = result.certificate
         residuals = np.asarray(result.residuals) + self._route_errors
         certificate = sign(
             residuals,
             mu=wanted,
-            floor=old.accuracy_floor + stored,
+            floor=old.accuracy_floor + blur,
             n_components=old.n_components,
             dtype=np.dtype(X.dtype).name,
             route="diffusion-low_rank" if low_rank else "diffusion-dense",
@@ -197,7 +205,9 @@ epsilon_, mean_, n_features_in_, feature_names_in_
             kernel_evaluations=source.evaluations,
             route_error=float(np.max(self._route_errors)),
         )
-        if low_rank and self.alpha:  # the error of the density normalisation is not bounded
+        # The error of the density normalisation is not bounded.
+        self._certifiable = not (low_rank and self.alpha)
+        if not self._certifiable:
             certificate = replace(certificate, certified=False)
         coordinates = result.coordinates.astype(X.dtype, copy=False)
         return replace(
@@ -207,7 +217,10 @@ epsilon_, mean_, n_features_in_, feature_names_in_
     def _geometry(self, source: KernelGram | PrecomputedGram) -> tuple[Geometry, Vector, Vector]:
         """Return geometry and Z by the route asked for, and lower bounds of the degrees."""
         t, alpha = int(self.t), float(self.alpha)
-        if self.method == "low_rank" or (self.method == "auto" and source.n > DENSE_FIRST):
+        if self.method == "low_rank" and self._precomputed:
+            check_constant(source.norms2)
+        large = source.n > DENSE_FIRST and not self._precomputed
+        if self.method == "low_rank" or (self.method == "auto" and large):
             found = self._low_rank(source, t, alpha)
             if found is not None:
                 return found
@@ -238,6 +251,8 @@ epsilon_, mean_, n_features_in_, feature_names_in_
             return 0.01 * median if mu is None else mu
 
         geometry = choose_rank(factor, refine, t, alpha, wanted, most)
+        if source.smallest < 0.0:
+            raise_negative(source.smallest)
         if geometry is None:
             return None
         L = np.asarray(factor.coordinates)
@@ -251,18 +266,14 @@ epsilon_, mean_, n_features_in_, feature_names_in_
             return LogKernel(None, None, None, constant_or_none(X.diagonal()))
         return LogKernel(self._kernel, self._frame, self._frame.of(X), None)
 
-    def _assign(self, X: Any, result: Factorization) -> None:
-        if not self._precomputed:
-            super()._assign(X, result)
-            return
-        self.dictionary_indices_ = result.pivots
-        self._assign_factorization(result)
-
     def _extension_of(self, dictionary: Any, factorization: Factorization) -> Any:
         return DiffusionExtension(self._walk, Projection(factorization.basis, None))
 
     def _basis_of(self, k: int) -> Array | None:
         return self._extension.projection.basis[:k, :]
+
+    def _percent_base(self) -> float:
+        return self._median_norm
 
     def _resolved_threshold(self, result: Factorization) -> float:
         # A training point that comes as a new one has its error bounded anew.
@@ -295,7 +306,8 @@ epsilon_, mean_, n_features_in_, feature_names_in_
         """
         check_is_fitted(self)
         X = self._validated(X)
-        return finite(self._extension.rates(X).astype(X.dtype, copy=False))
+        rates = np.minimum(self._extension.rates(X), np.finfo(X.dtype).max)
+        return finite(rates.astype(X.dtype, copy=False))
 
     def _measured(self, X: Any) -> tuple[Vector, Vector, Vector]:
         check_is_fitted(self)
@@ -316,13 +328,6 @@ epsilon_, mean_, n_features_in_, feature_names_in_
         nearest = np.argsort(d, axis=1, kind="stable")[:, : min(k, self.n_components_)]
         return self.dictionary_indices_[nearest], np.take_along_axis(d, nearest, axis=1)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self._precomputed
-        tags.input_tags.sparse = not self._precomputed and not callable(self.kernel)
-        tags.array_api_support = False
-        return tags
-
 
 @dataclass(frozen=True, eq=False)
 class LogKernel:
@@ -336,7 +341,7 @@ class LogKernel:
     def __call__(self, X: Any) -> tuple[Vector, Vector]:
         if self.kernel is None:
             K = np.asarray(X, dtype=np.float64)
-            return _log(K), np.full(len(K), self.constant or K.max(initial=0.0))
+            return _log(K), np.full(len(K), self.constant or 0.0)
         Y = self.frame.of(X)
         if isinstance(self.kernel, RadialKernel):
             return self.kernel.log_matrix(Y, self.training), self.kernel.diagonal(Y)
@@ -397,12 +402,25 @@ def positive_matrix(source: KernelGram | PrecomputedGram) -> Vector:
     everyone = np.arange(source.n)
     K = source.block(everyone, slice(0, source.n))
     if K.min() < 0.0 or not (K.sum(axis=1) > 0.0).all():
-        raise ValueError(
-            f"got a kernel with values down to {K.min():.3g} and degrees down to "
-            f"{K.sum(axis=1).min():.3g}; allowed are values >= 0 and degrees > 0, which make a "
-            "random walk; use a radial kernel such as rbf"
-        )
+        raise_negative(float(K.min()))
     return K
+
+
+def raise_negative(smallest: float) -> NoReturn:
+    """Refuse a kernel that makes no random walk."""
+    raise ValueError(
+        f"got kernel values down to {smallest:.3g}; allowed are values >= 0 and degrees > 0, "
+        "which make a random walk; use a radial kernel such as rbf"
+    )
+
+
+def check_constant(diagonal: Vector) -> None:
+    """Raise unless k(x, x) is the same for all points, so that it is known for new ones."""
+    if constant_or_none(diagonal) is None:
+        raise ValueError(
+            "got method='low_rank' and a precomputed kernel whose diagonal varies; allowed is a "
+            "constant diagonal, because new points come without theirs; use method='dense'"
+        )
 
 
 def limited(n_components: int | None, Z: Vector) -> int | None:
@@ -429,9 +447,6 @@ def check_walk(t: Any, alpha: Any, method: Any, far_quantile: Any) -> None:
 
 def _log(K: Vector) -> Vector:
     if K.min(initial=0.0) < 0.0:
-        raise ValueError(
-            f"got a kernel value of {K.min():.3g}; allowed are values >= 0, which make a random "
-            "walk; use a radial kernel such as rbf"
-        )
+        raise_negative(float(K.min()))
     with np.errstate(divide="ignore"):
         return np.asarray(np.maximum(np.log(K), -1e300))

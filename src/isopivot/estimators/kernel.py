@@ -17,7 +17,8 @@ from isopivot._extension import KernelSubstitution
 from isopivot._factors import Factorization, relative_floor
 from isopivot._gram import Frame, KernelGram, PrecomputedGram
 from isopivot.certificate import Progress
-from isopivot.estimators._base import DictionaryEstimator, finite
+from isopivot.estimators._base import DictionaryEstimator
+from isopivot.estimators._parts import finite
 from isopivot.factorize import factorize_gram
 from isopivot.kernels import (
     RADIAL,
@@ -30,8 +31,8 @@ from isopivot.kernels import (
 )
 
 
-class KernelChoice:
-    """The parameters kernel, epsilon, epsilon_scale and kernel_params, made into a source."""
+class KernelChoice(DictionaryEstimator):
+    """An estimator with a kernel: its parameters made into a source of inner products."""
 
     kernel: str | Callable[..., Any]
     epsilon: float | str
@@ -78,8 +79,23 @@ class KernelChoice:
             )
         return epsilon
 
+    def _assign(self, X: Any, result: Factorization) -> None:
+        if not self._precomputed:
+            super()._assign(X, result)
+            return
+        self.__dict__.pop("dictionary_", None)  # of an earlier fit with another kernel
+        self.dictionary_indices_ = result.pivots
+        self._assign_factorization(result)
 
-class KernelICPQR(KernelChoice, DictionaryEstimator):
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._precomputed
+        tags.input_tags.sparse = not self._precomputed and not callable(self.kernel)
+        tags.array_api_support = False
+        return tags
+
+
+class KernelICPQR(KernelChoice):
     """Reduce, extend and detect in a kernel's feature space, with every distance certified.
 
     Chooses a few rows of X whose images span the images of all others up to mu. Only the
@@ -199,14 +215,6 @@ n_features_in_, feature_names_in_
             relaxation=self.relaxation,
             progress=progress,
         )
-
-    def _assign(self, X: Any, result: Factorization) -> None:
-        if not self._precomputed:
-            super()._assign(X, result)
-            return
-        self.__dict__.pop("dictionary_", None)  # of an earlier fit with another kernel
-        self.dictionary_indices_ = result.pivots
-        self._assign_factorization(result)
 
     def _extension_of(self, dictionary: Any, factorization: Factorization) -> Any:
         k = factorization.certificate.n_components
@@ -345,13 +353,6 @@ n_features_in_, feature_names_in_
         d2 = np.maximum(k_xx[:, None] - 2.0 * K + k_pp[None, :], 0.0)
         nearest = np.argsort(d2, axis=1, kind="stable")[:, :k]
         return self.dictionary_indices_[nearest], np.sqrt(np.take_along_axis(d2, nearest, axis=1))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self._precomputed
-        tags.input_tags.sparse = not self._precomputed and not callable(self.kernel)
-        tags.array_api_support = False
-        return tags
 
 
 @dataclass(frozen=True, eq=False)

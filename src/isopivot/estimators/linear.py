@@ -15,7 +15,8 @@ from isopivot._factors import Factorization, relative_floor
 from isopivot._points import as_points
 from isopivot._validation import check_not_none, with_remedies
 from isopivot.certificate import Progress
-from isopivot.estimators._base import DictionaryEstimator, finite
+from isopivot.estimators._base import DictionaryEstimator
+from isopivot.estimators._parts import finite
 from isopivot.factorize import factorize
 
 
