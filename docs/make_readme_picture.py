@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
 from isopivot import ICPQR, actual_distortion
-from isopivot.plots import plot_distances, plot_embedding, plot_path
+from isopivot.plots import plot_changes, plot_embedding, plot_path
 
 PICTURE = Path(__file__).parent / "img" / "readme.png"
 MUS = ("5%", "10%", "20%", "40%", "60%")
@@ -54,7 +54,7 @@ def draw(target):
     plot_embedding(
         drawn.embedding_, drawn.dictionary_indices_, labels=y, label_name="digit", ax=middle
     )
-    plot_distances(X, drawn.embedding_, drawn.certificate_, ax=right)
+    plot_changes(X, drawn.embedding_, drawn.certificate_, ax=right)
     for ax in (left, middle, right):
         ax.spines[["top", "right"]].set_visible(False)
     figure.suptitle(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits, make_swiss_roll
 
 from isopivot import ICPQR, KernelICPQR, actual_distortion
-from isopivot.plots import plot_distances, plot_embedding, plot_path, plot_rates
+from isopivot.plots import plot_changes, plot_distances, plot_embedding, plot_path, plot_rates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Detector = ICPQR | KernelICPQR
-VIEWS = ("path", "embedding", "distances")
+VIEWS = ("path", "embedding", "distances", "changes")
 ASKED = (0.01, 0.05, 0.10)
 DRAWN_DIGIT, DRAWN_RATE = 8, 0.05
 
@@ -239,6 +239,7 @@ def _draw(case: Case, out: Path, finest: ICPQR, drawn: ICPQR, mus: list[float]) 
             embedding, rows, labels=case.labels, label_name=case.label_name
         ),
         "distances": plot_distances(case.X, embedding, drawn.certificate_),
+        "changes": plot_changes(case.X, embedding, drawn.certificate_),
     }
     mu = rf"$\mu$ = {drawn.mu_:.3g} ({case.drawn} of the largest norm), s = {drawn.n_components_}"
     for view, ax in axes.items():

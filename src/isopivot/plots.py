@@ -150,7 +150,7 @@ def plot_embedding(
     return ax
 
 
-def plot_distances(
+def plot_changes(
     X: ArrayLike,
     embedding: ArrayLike,
     certificate_or_bound: Certificate | float,
@@ -186,15 +186,12 @@ def plot_distances(
 
     Examples
     --------
-    >>> from isopivot.plots import plot_distances
-    >>> ax = plot_distances([[0, 0], [3, 4], [0, 9]], [[0], [4], [9]], 3.0)
+    >>> from isopivot.plots import plot_changes
+    >>> ax = plot_changes([[0, 0], [3, 4], [0, 9]], [[0], [4], [9]], 3.0)
     >>> ax.get_title()
     'Change of distances, all 3 pairs'
     """
-    given = certificate_or_bound
-    bound = given.distortion_bound if isinstance(given, Certificate) else float(given)
-    rows = _rows(X, embedding, max_points)
-    true, embedded = _pair_distances(X, rows), _pair_distances(embedding, rows)
+    bound, which, true, embedded = _compared(X, embedding, certificate_or_bound, max_points)
     change = true - embedded
     ax = _axes(ax)
     reach = 1.03 * embedded.max(initial=0.0) or 1.0
@@ -211,9 +208,51 @@ def plot_distances(
     lowest = change.min(initial=0.0)
     top = 1.04 * max(bound, change.max(initial=0.0)) or 1.0
     ax.set(xlim=(0, reach), ylim=(1.1 * lowest if lowest < -1e-9 * reach else 0.0, top))
-    everyone = len(rows) == np.shape(X)[0]
-    which = f"all {len(true):,} pairs" if everyone else f"pairs of {len(rows):,} points"
     ax.set_title(f"Change of distances, {which}")
+    return ax
+
+
+def plot_distances(
+    X: ArrayLike,
+    embedding: ArrayLike,
+    certificate_or_bound: Certificate | float,
+    *,
+    max_points: int = 2000,
+    ax: Axes | None = None,
+) -> Axes:
+    """Every true distance against its embedded one, inside the certified band.
+
+    `plot_changes` shows the same pairs with the vertical axis magnified to the band.
+
+    Parameters
+    ----------
+    X, embedding, certificate_or_bound, max_points, ax
+        As in `plot_changes`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from isopivot.plots import plot_distances
+    >>> ax = plot_distances([[0, 0], [3, 4], [0, 9]], [[0], [4], [9]], 3.0)
+    >>> ax.get_title()
+    'True against embedded distances, all 3 pairs'
+    """
+    bound, which, true, embedded = _compared(X, embedding, certificate_or_bound, max_points)
+    ax = _axes(ax)
+    reach = 1.03 * embedded.max(initial=0.0) or 1.0
+    ends = np.array([0.0, reach])
+    promise = f"certified: e $\\leq$ d $\\leq$ e + {bound:.3g}"
+    ax.fill_between(ends, ends, ends + bound, color=BAND, alpha=0.25, linewidth=0, label=promise)
+    ax.plot(ends, ends, color=BAND, linewidth=1.0, label="d = e: kept exactly")
+    if len(true):
+        _draw_cells(ax, embedded, true, 1.0)
+    ax.legend(loc="upper left", fontsize="small")
+    ax.set(xlabel="embedded distance e (units of the data)", ylabel="true distance d")
+    ax.set(xlim=(0, reach), ylim=(0, 1.03 * max(reach + bound, true.max(initial=0.0))))
+    ax.set_title(f"True against embedded distances, {which}")
     return ax
 
 
@@ -365,6 +404,18 @@ def _pair_distances(X: ArrayLike, rows: NDArray[np.intp]) -> Floats:
         return np.zeros(len(rows) * (len(rows) - 1) // 2)
     square: Floats = DistanceMetric.get_metric("euclidean").pairwise(points)
     return square[np.triu_indices(len(rows), k=1)]
+
+
+def _compared(
+    X: ArrayLike, embedding: ArrayLike, given: Certificate | float, max_points: int
+) -> tuple[float, str, Floats, Floats]:
+    """Return the bound, which pairs they are, and their true and embedded distances."""
+    bound = given.distortion_bound if isinstance(given, Certificate) else float(given)
+    rows = _rows(X, embedding, max_points)
+    true, embedded = _pair_distances(X, rows), _pair_distances(embedding, rows)
+    everyone = len(rows) == np.shape(X)[0]
+    which = f"all {len(true):,} pairs" if everyone else f"pairs of {len(rows):,} points"
+    return bound, which, true, embedded
 
 
 def _draw_band(ax: Axes, reach: float, bound: float) -> None:

@@ -15,7 +15,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 PICTURES = {
     f"{data}-{view}.png"
     for data in ("digits", "swiss-roll")
-    for view in ("path", "embedding", "distances")
+    for view in ("path", "embedding", "distances", "changes")
 } | {"digits-rates.png"}
 
 

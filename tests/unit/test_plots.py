@@ -13,6 +13,7 @@ from isopivot import icpqr
 from isopivot.plots import (
     PALETTE,
     SHAPES,
+    plot_changes,
     plot_distances,
     plot_embedding,
     plot_path,
@@ -145,7 +146,7 @@ def test_embedding_wants_a_label_per_point():
         plot_embedding(np.ones((4, 2)), labels=[0, 1])
 
 
-# plot_distances
+# plot_changes
 
 
 def cells(ax):
@@ -158,7 +159,7 @@ def cells(ax):
 def test_every_pair_is_drawn_inside_the_band(reduced, tmp_path):
     X, factors = reduced
     bound = factors.certificate.distortion_bound
-    ax = plot_distances(X, factors.coordinates, factors.certificate)
+    ax = plot_changes(X, factors.coordinates, factors.certificate)
     centres, counts, (_, half) = cells(ax)
     assert counts.sum() == len(X) * (len(X) - 1) // 2
     # A pair is within half a cell of its cell's centre.
@@ -177,10 +178,25 @@ def test_every_pair_is_drawn_inside_the_band(reduced, tmp_path):
     save(ax, tmp_path)
 
 
-def test_band_has_the_certified_width(reduced):
+def test_true_against_embedded_distances_lie_in_the_band(reduced, tmp_path):
     X, factors = reduced
     bound = factors.certificate.distortion_bound
     ax = plot_distances(X, factors.coordinates, factors.certificate)
+    centres, counts, half = cells(ax)
+    assert counts.sum() == len(X) * (len(X) - 1) // 2
+    change = centres[:, 1] - centres[:, 0]
+    assert change.min() >= -half.sum()
+    assert change.max() <= bound + half.sum()
+    corners = ax.collections[0].get_paths()[0].vertices
+    assert np.ptp(corners[corners[:, 0] == 0.0][:, 1]) == bound
+    assert ax.get_ylim()[1] > pdist(X).max()
+    save(ax, tmp_path)
+
+
+def test_band_has_the_certified_width(reduced):
+    X, factors = reduced
+    bound = factors.certificate.distortion_bound
+    ax = plot_changes(X, factors.coordinates, factors.certificate)
     corners = ax.collections[0].get_paths()[0].vertices
     assert set(corners[:, 1]) == {0.0, bound}
     e, sharper = ax.lines[0].get_xydata().T
@@ -193,7 +209,7 @@ def test_a_broken_promise_is_not_hidden(reduced, stretch, tmp_path):
     X, factors = reduced
     embedding = stretch * factors.coordinates
     change = pdist(X) - pdist(embedding)
-    ax = plot_distances(X, embedding, 0.1)
+    ax = plot_changes(X, embedding, 0.1)
     low, high = ax.get_ylim()
     assert low < change.min() or change.min() >= low == 0
     assert high > change.max()
@@ -206,7 +222,7 @@ def test_pair_that_changed_most_is_marked(reduced):
     X, factors = reduced
     true, embedded = pdist(X), pdist(factors.coordinates)
     worst = np.argmax(np.abs(true - embedded))
-    ax = plot_distances(X, factors.coordinates, 4.0)
+    ax = plot_changes(X, factors.coordinates, 4.0)
     rounding = 8 * np.finfo(float).eps * true.max()
     np.testing.assert_allclose(
         ax.lines[-1].get_xydata(),
@@ -219,14 +235,14 @@ def test_pair_that_changed_most_is_marked(reduced):
 
 def test_sparse_points_are_drawn_alike(reduced):
     X, factors = reduced
-    dense = plot_distances(X, factors.coordinates, 4.0)
-    thin = plot_distances(sparse.csr_array(X), factors.coordinates, 4.0)
+    dense = plot_changes(X, factors.coordinates, 4.0)
+    thin = plot_changes(sparse.csr_array(X), factors.coordinates, 4.0)
     np.testing.assert_array_equal(cells(thin)[1], cells(dense)[1])
 
 
 def test_only_max_points_are_compared(reduced):
     X, factors = reduced
-    ax = plot_distances(X, factors.coordinates, factors.certificate, max_points=30)
+    ax = plot_changes(X, factors.coordinates, factors.certificate, max_points=30)
     assert cells(ax)[1].sum() == 30 * 29 // 2
     assert ax.get_title() == "Change of distances, pairs of 30 points"
 
@@ -241,12 +257,12 @@ def test_only_max_points_are_compared(reduced):
     ids=["one point", "duplicates", "no components"],
 )
 def test_degenerate_distances_are_drawn(X, embedding, tmp_path):
-    save(plot_distances(X, embedding, 2.0), tmp_path)
+    save(plot_changes(X, embedding, 2.0), tmp_path)
 
 
 def test_distances_want_matching_rows():
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        plot_distances(np.ones((4, 2)), np.ones((3, 2)), 1.0)
+        plot_changes(np.ones((4, 2)), np.ones((3, 2)), 1.0)
 
 
 # plot_rates
@@ -312,7 +328,7 @@ def test_rates_must_be_finite():
 CALLS = [
     lambda ax: plot_path(PATH, ax=ax),
     lambda ax: plot_embedding(np.eye(3), [0], ax=ax),
-    lambda ax: plot_distances(np.eye(3), np.eye(3), 1.0, ax=ax),
+    lambda ax: plot_changes(np.eye(3), np.eye(3), 1.0, ax=ax),
     lambda ax: plot_rates([1.0, 2.0], 1.5, ax=ax),
 ]
 
