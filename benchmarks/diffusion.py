@@ -11,11 +11,13 @@ the outer. The actual distortion is exact, over all pairs, against the exact dif
 which is built here and not by the library.
 
 Table 2: Swiss rolls of growing n, epsilon = 25, mu = 0.1. Every contestant runs in a fresh
-process, one at a time. Time: median of three fits (one where a fit takes over 10 s). GB: growth
-of the peak resident set in the first fit, beyond X and imported modules. Distortion: the largest
-change of a diffusion distance among 200 points, 100 drawn at random and the 100 of smallest
-degree, where every method errs most; their exact coordinates come from exact degrees, a blocked
-pass over all n^2 kernel values, and therefore end at 100,000 points.
+process, one at a time, when other programs leave the processors alone; rows that were disturbed
+nevertheless are measured once more at the end. Time: median of three fits (one where a fit takes
+over 10 s). GB: growth of the peak resident set in the first fit, beyond X and imported modules.
+Distortion: the largest change of a diffusion distance among 200 points, 100 drawn at random and
+the 100 of smallest degree, where every method errs most. Their exact coordinates come from exact
+degrees, a blocked pass over all n^2 kernel values. Beyond 100,000 points that pass takes too
+long: there the model's own degrees are used, after comparing them with exact ones at the 200.
 
 DiffusionMaps (spectral, ours) is asked for as many coordinates as DiffusionICPQR took. pydiffmap
 keeps the kernel to 64 nearest neighbours by default: another, sparse graph, with coordinates that
@@ -48,6 +50,7 @@ SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 DENSE_MOST = 10_000  # points up to which the routes with n x n matrices are run anyway
 MEMORY_MOST = 12.0  # GB; beyond, a contestant is not started
 EXACT_MOST = 100_000  # points up to which exact degrees are computed
+DISTURBED = 10.0  # percent of the processors taken by others; beyond, a row is measured again
 EPSILON, MU = 25.0, 0.1
 LOW_RANK, DENSE = "DiffusionICPQR low_rank", "DiffusionICPQR dense"
 SPECTRAL, PYDIFFMAP = "DiffusionMaps", "pydiffmap, 64 neighbours"
@@ -94,15 +97,23 @@ def exact_rows(X, rows, d, epsilon):
     return Z
 
 
-def sampled_distortion(X, embedding, epsilon):
-    """Largest change of a distance among 200 points, and the seconds of the pass for degrees."""
+def sampled_distortion(X, embedding, epsilon, guess=None):
+    """Largest change of a distance among 200 points, and how their degrees were had.
+
+    `guess` are degrees to use for want of exact ones, which then come for the 200 only.
+    """
     start = time.perf_counter()
-    d = degrees(X, epsilon)
+    d = degrees(X, epsilon) if guess is None else guess.copy()
     seconds = time.perf_counter() - start
     drawn = np.random.default_rng(0).choice(len(X), min(100, len(X)), replace=False)
     rows = np.union1d(drawn, np.argsort(d, kind="stable")[:100])
-    exact = pdist(exact_rows(X, rows, d, epsilon))
-    return float(np.abs(exact - pdist(embedding[rows])).max()), seconds
+    found = {"degrees seconds": seconds}
+    if guess is not None:
+        exact = kernel(X[rows], X, epsilon).sum(axis=1)
+        found = {"degrees error": float(np.abs(exact / d[rows] - 1.0).max())}
+        d[rows] = exact
+    distances = pdist(exact_rows(X, rows, d, epsilon))
+    return {"distortion": float(np.abs(distances - pdist(embedding[rows])).max()), **found}
 
 
 # -- contestants, each in a fresh process -------------------------------------------------
@@ -158,8 +169,9 @@ def measure(task):
 
         Z = exact_rows(X, np.arange(n), degrees(X, epsilon), epsilon)
         row["distortion"] = actual_distortion(Z, embedding)
-    elif task["what"] != PYDIFFMAP and n <= EXACT_MOST:
-        row["distortion"], row["degrees seconds"] = sampled_distortion(X, embedding, epsilon)
+    elif task["what"] != PYDIFFMAP:
+        guess = model.degrees_ if n > EXACT_MOST else None
+        row |= sampled_distortion(X, embedding, epsilon, guess)
     print(json.dumps(row, default=float))
 
 
@@ -194,7 +206,8 @@ def run(what, n, epsilon, mu, *, s=None, ordered=False, exact=False, seed=0, lim
         "--measure",
         json.dumps(task),
     ]
-    wait_for_quiet()
+    if n >= 1_000:  # less is not worth timing
+        wait_for_quiet()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
@@ -251,12 +264,26 @@ def scaling(sizes, limit):
             yield row
 
 
+def again(rows, limit):
+    """Measure the disturbed rows of Table 2 once more; the quieter measurement is shown."""
+    for i, row in enumerate(rows):
+        if row.get("missing", "").startswith("too large"):  # judged by a row that may be new
+            why = too_large(row["contestant"], row["n"], rows[i - 1], limit)
+            rows[i] = row | {"missing": why or row["missing"]}
+        if (row.get("others_cpu_percent") or 0.0) > DISTURBED:
+            new = run(row["contestant"], row["n"], EPSILON, MU, s=row["s"], limit=limit)
+            quieter = new.get("others_cpu_percent", 100.0) or 0.0
+            if quieter < row["others_cpu_percent"]:
+                rows[i] = new | {"disturbed": row}
+            yield rows[i]
+
+
 def too_large(what, n, previous, limit):
     """Why this contestant is not started at n points, judged by its last row; None: it is."""
     if previous is None:
         return None
     if "missing" in previous:
-        return f"not run: {previous['n']:,} points already {previous['missing'].split(': ')[-1]}"
+        return f"not run, as {previous['n']:,} points were not"
     grown = n / previous["n"]
     if what == PYDIFFMAP:
         return None
@@ -264,7 +291,7 @@ def too_large(what, n, previous, limit):
         return None
     memory, seconds = previous["GB"] * grown**2, previous["seconds"] * grown**2
     if memory > MEMORY_MOST or seconds > limit:
-        return f"too large: about {memory:.0f} GB and {seconds:.0f} s, both growing with n^2"
+        return f"too large: about {memory:.0f} GB and {seconds:.0f} s if both grow with n^2"
     return None
 
 
@@ -287,6 +314,10 @@ def number(value, digits=3):
     return "" if value is None else f"{value:.{digits}g}"
 
 
+def percent(value):
+    return "" if value is None else f"{value:.0f}"
+
+
 def comparison_markdown(rows):
     lines = [
         f"### Swiss roll, n = {rows[0]['n']:,}, epsilon = 3, t = 1, noise 0.05, inner to outer",
@@ -304,7 +335,7 @@ def comparison_markdown(rows):
         lines.append(
             f"{start} {row['s']:,} | {s:,} | {row['seconds']:.2f} | {duration} | "
             f"{number(row['distortion'])} | {distortion} | {number(row['bound'])} | "
-            f"{number(row['others_cpu_percent'], 2)} |"
+            f"{percent(row['others_cpu_percent'])} |"
         )
     return "\n".join(lines)
 
@@ -325,13 +356,21 @@ def scaling_markdown(rows):
         lines.append(
             f"{start} {row['seconds']:.2f} | {row['GB']:.2f} | {row['s']} | "
             f"{row['rank'] or ''} | {number(row['bound'])} | {number(row.get('distortion'))} | "
-            f"{number(row['others_cpu_percent'], 2)} |"
+            f"{percent(row['others_cpu_percent'])} |"
         )
     passes = [
         f"{row['degrees seconds']:.1f} s at {row['n']:,}"
         for row in rows
         if row["contestant"] == LOW_RANK and "degrees seconds" in row
     ]
+    for row in rows:
+        if "degrees error" in row:
+            lines += [
+                "",
+                f"At {row['n']:,} points the distortion is measured with the degrees of the "
+                f"low-rank kernel; at the 200 points these are within {row['degrees error']:.1e} "
+                "of the exact ones, relatively.",
+            ]
     if passes:
         lines += ["", "One pass over all kernel values, not stored: " + ", ".join(passes) + "."]
     lines += ["", "| grows like n^p | p |", "| --- | ---: |"]
@@ -383,7 +422,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--million", action="store_true", help="also 1,000,000 points")
-    parser.add_argument("--only", choices=["comparison", "scaling", "million"])
+    parser.add_argument("--only", choices=["comparison", "scaling", "again", "million"])
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for a contestant")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--measure", type=json.loads, help=argparse.SUPPRESS)
@@ -413,6 +452,9 @@ def main():
             for row in rows:
                 result[part].append(row)
                 write(result, arguments.out, stem)
+    if arguments.only == "again" or not (arguments.only or arguments.quick):
+        for _ in again(result["scaling"], limit):
+            write(result, arguments.out, stem)
     print(write(result, arguments.out, stem, final=True))
 
 

@@ -280,6 +280,10 @@ class Orthonormal(Factor):
         not lost. Rows that lag far behind the others are brought along first, one by one.
         """
         start = int(np.quantile(self.stage, 0.1, method="lower"))
+        missing = float((self.s - self.stage).sum())
+        if self.n * (self.s - start) > 1.3 * missing:  # too much would be computed twice
+            self.refresh(np.arange(self.n), stop2)
+            return
         self.refresh(np.flatnonzero(self.stage < start), stop2)
         for block in row_blocks(self.n, max(self._row_bytes, 8 * (self.s - start))):
             self._advance_block(block)

@@ -23,7 +23,7 @@ from isopivot.certificate import StoppedBy
 
 TIES = 64.0  # squared residuals within this many eps of the maximum are equal
 DEPTH = 1.0 / 16.0  # a panel ends when its largest squared residual fell by this factor
-ALL = 0.4  # part of the rows from which on it is better to refresh all of them
+ALL = 0.6  # part of the rows from which on it is better to refresh all of them
 PANEL = 256  # most rows in a panel; fewer where they would be a large part of the data
 
 

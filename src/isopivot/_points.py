@@ -57,6 +57,7 @@ class Points:
         self.n, self.m = (int(k) for k in X.shape)
         self.eps = eps_of(X)
         self.exponent = 0
+        self._buffer = np.empty((0, self.m))
         raw2, total = self._read_once()
         if not self._safe(raw2):
             self.exponent = binary_exponent(self._largest_entry(), self.eps)
@@ -64,6 +65,8 @@ class Points:
         self.largest = float(np.sqrt(raw2.max()))
         self.mean: Array | None = like(total / self.n, X, dtype=X.dtype) if center else None
         self.norms2 = self._centred_norms2(raw2) if center else raw2
+        # Rows that can be gathered as they are, without scaling.
+        self._plain = isinstance(X, np.ndarray) and X.flags.c_contiguous and not self.exponent
         offset = 0.0 if self.mean is None else float(np.linalg.norm(to_numpy(self.mean)))
         self.reach: Vector = np.sqrt(raw2) + offset
 
@@ -110,7 +113,19 @@ class Points:
         return block
 
     def _times(self, V: Array, rows: Selection) -> Array:
-        return V @ self.raw(rows).T
+        if isinstance(rows, slice) or not self._plain:
+            return V @ self.raw(rows).T
+        return V @ self._gathered(rows).T
+
+    def _gathered(self, rows: Rows) -> Array:
+        """Return the rows in a buffer that the next call overwrites.
+
+        A new block for every call would be mapped and unmapped each time, and touching
+        fresh pages costs as much as the product.
+        """
+        if len(self._buffer) < len(rows):
+            self._buffer = np.empty((len(rows), self.m), dtype=self.X.dtype)
+        return np.take(self.X, rows, axis=0, out=self._buffer[: len(rows)], mode="clip")
 
     def _norms2(self, block: Array) -> Vector:
         # float32 sums of squares would lose digits that the floor does not account for.
