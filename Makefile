@@ -11,13 +11,14 @@ help:
 	@echo "make bench  benchmarks/core.py: time and memory against LAPACK and PCA"
 	@echo "make clean  remove .venv and what demo and bench wrote"
 
-$(VENV)/made-user: pyproject.toml
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/made-user: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -e ".[all]"
 	@touch $@
 
-$(VENV)/made-dev: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+$(VENV)/made-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -e ".[dev]"
 	@touch $(VENV)/made-user $@
 
