@@ -8,7 +8,7 @@ factorization places new points, tells which of them do not belong, and says why
 from isopivot._factors import Factorization
 from isopivot.alignment import align
 from isopivot.certificate import AccuracyError, Certificate, actual_distortion, distance_bounds
-from isopivot.estimators import ICPQR, DiffusionICPQR, KernelICPQR
+from isopivot.estimators import ICPQR, DiffusionICPQR, ICPQRClassifier, KernelICPQR, load
 from isopivot.factorize import icpqr
 
 __all__ = [
@@ -17,10 +17,12 @@ __all__ = [
     "Certificate",
     "DiffusionICPQR",
     "Factorization",
+    "ICPQRClassifier",
     "KernelICPQR",
     "actual_distortion",
     "align",
     "distance_bounds",
     "icpqr",
+    "load",
 ]
 __version__ = "0.1.0"

@@ -22,6 +22,7 @@ from isopivot._arrays import (
     eps_of,
     namespace,
     row_blocks,
+    safe_norm,
     times_power_of_two,
 )
 
@@ -32,6 +33,7 @@ class Projection:
 
     basis: Array  # (s, m), orthonormal rows
     mean: Array | None
+    noise: float = 0.0  # part of a point's norm below which a residual is rounding alone
 
     def coordinates(self, X: Any) -> Array:
         """Return the coordinates (n, s) of the rows of `X`."""
@@ -43,6 +45,8 @@ class Projection:
             return F
         # Sums of numbers near the largest float overflow though the result may not.
         e = binary_exponent(_largest_entry(X), eps_of(X))
+        if e == 0:
+            return F  # a mean or a basis out of range, as only a file can hold it
         shrunk = Projection(self.basis, _times(self.mean, -e))
         return times_power_of_two(shrunk.coordinates(_times(X, -e)), e)
 
@@ -58,9 +62,19 @@ class Projection:
         for rows in row_blocks(X.shape[0], 8 * X.shape[1]):
             block = X[rows].toarray() if sparse.issparse(X) else X[rows, :]
             e = binary_exponent(max(_largest_entry(block), _largest_entry(self.mean)), eps_of(X))
-            E = Projection(self.basis, _times(self.mean, -e)).residual_vectors(_times(block, -e))
-            parts.append(times_power_of_two(xp.sqrt(xp.vecdot(E, E)), e))
+            scaled = Projection(self.basis, _times(self.mean, -e), self.noise)
+            parts.append(times_power_of_two(scaled._rates(_times(block, -e)), e))
         return parts[0] if len(parts) == 1 else xp.concat(parts)
+
+    def _rates(self, X: Array) -> Array:
+        """Return the rates of rows whose squares neither overflow nor vanish."""
+        xp = namespace(X)
+        E = self.residual_vectors(X)
+        rates = xp.sqrt(xp.vecdot(E, E))
+        if not self.noise:
+            return rates
+        size = xp.sqrt(xp.vecdot(X, X)) + (0.0 if self.mean is None else safe_norm(self.mean))
+        return xp.where(rates <= self.noise * size, xp.zeros_like(rates), rates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +88,16 @@ class Substitution:
     T: Vector  # (s, s), lower triangular, divided by 2**exponent
     mean: Vector | None
     exponent: int
+    noise: float = 0.0  # as in Projection
 
     @classmethod
-    def of(cls, dictionary: Any, T: Vector, mean: Vector | None) -> Substitution:
+    def of(
+        cls, dictionary: Any, T: Vector, mean: Vector | None, noise: float = 0.0
+    ) -> Substitution:
         """Return the extension of a dictionary given in the units of the data."""
         e = binary_exponent(_largest_entry(dictionary), 0.0)
         wide = None if mean is None else mean.astype(np.float64)
-        return cls(_times(dictionary, -e), _times(T, -e), wide, e)
+        return cls(_times(dictionary, -e), _times(T, -e), wide, e, noise)
 
     @property
     def basis(self) -> Vector:
@@ -93,7 +110,8 @@ class Substitution:
     def coordinates(self, X: Any) -> Array:
         """Return the coordinates (n, s) of the rows of `X`."""
         e, Y = self._scaled(X)
-        return times_power_of_two(self._coordinates(Y, _times(self.mean, -e)), e)
+        F = times_power_of_two(self._coordinates(Y, _times(self.mean, -e)), e)
+        return F.astype(X.dtype, copy=False)
 
     def residual_vectors(self, X: Any) -> Array:
         """Return what the dictionary misses of each (dense) row: the part per feature."""
@@ -105,10 +123,12 @@ class Substitution:
         e, Y = self._scaled(X)
         mean = _times(self.mean, -e)
         F = self._coordinates(Y, mean)
-        norms2 = _norms2(Y)
+        norms2 = raw2 = _norms2(Y)
         if mean is not None:
             norms2 = norms2 - 2.0 * (Y @ mean) + mean @ mean
-        return times_power_of_two(np.sqrt(np.maximum(norms2 - np.vecdot(F, F), 0.0)), e)
+        missed2 = np.maximum(norms2 - np.vecdot(F, F), 0.0)
+        missed2[missed2 <= self.noise**2 * raw2] = 0.0
+        return times_power_of_two(np.sqrt(missed2), e).astype(X.dtype, copy=False)
 
     def _scaled(self, X: Any) -> tuple[int, Any]:
         e = binary_exponent(max(_largest_entry(X), _largest_entry(self.mean)), 0.0)
@@ -176,10 +196,11 @@ class KernelSubstitution:
     def rates(self, X: Any, diagonal: Vector | None = None) -> Vector:
         """Return mu(x), the norm of what the dictionary misses, for the rows of `X`."""
         rates = []
-        for F, k_xx in self._blocks(X, diagonal):
-            missed2 = k_xx - np.vecdot(F, F)
-            missed2[missed2 <= self.noise2 * k_xx] = 0.0
-            rates.append(np.sqrt(missed2))
+        with np.errstate(over="ignore", invalid="ignore"):  # refused by what reads the rates
+            for F, k_xx in self._blocks(X, diagonal):
+                missed2 = k_xx - np.vecdot(F, F)
+                missed2[missed2 <= self.noise2 * k_xx] = 0.0
+                rates.append(np.sqrt(missed2))
         return np.asarray(times_power_of_two(np.concatenate(rates), self.exponent))
 
     def weights(self, X: Any) -> Vector:

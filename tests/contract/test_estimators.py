@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from isopivot import ICPQR, KernelICPQR
+from isopivot import ICPQR, ICPQRClassifier, KernelICPQR
 from isopivot._compat import HAS_CALLBACKS
 
 ESTIMATORS = [
@@ -26,6 +26,9 @@ ESTIMATORS = [
     KernelICPQR(),
     KernelICPQR(0.3, kernel="exponential", rotate=True),
     KernelICPQR("5%", kernel="polynomial"),
+    ICPQRClassifier(),
+    ICPQRClassifier(0.2, kernel="rbf", epsilon_scale=[0.5, 1.0]),
+    ICPQRClassifier(kernel="matern32", threshold="strict", n_jobs=2),
 ]
 
 

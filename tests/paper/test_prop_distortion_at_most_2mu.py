@@ -3,13 +3,15 @@
 The certificate's own bound holds without any slack of ours: it must contain its own rounding.
 """
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from isopivot import ICPQR, actual_distortion, icpqr
+from isopivot import ICPQR, AccuracyError, actual_distortion, icpqr
 from reference import distances, max_distortion, project
 from strategies import point_sets, problems
 from tolerances import length_slack, q_less_slack
@@ -77,7 +79,13 @@ def test_distances_inside_the_dictionary_are_exact(problem, center):
 
 @given(X=point_sets(min_rows=2), percent=st.sampled_from([0.5, 5, 50, 100]))
 def test_estimator_with_percent_mu_keeps_its_certificate(X, percent):
-    model = ICPQR(mu=f"{percent}%").fit(X)
+    try:
+        model = ICPQR(mu=f"{percent}%").fit(X)
+    except AccuracyError as error:  # rows far from the origin and close together
+        centred = np.linalg.norm(X.astype(float) - X.mean(axis=0, dtype=float), axis=1).max()
+        floor = float(re.search(r"certify here \((.*?)\)", str(error))[1])
+        assert percent / 100 * centred < 1.01 * floor
+        return
     assert actual_distortion(X, model.embedding_) <= 2 * model.mu_ + 2 * length_slack(X)
     assert max_distortion(X, model.embedding_) <= model.certificate_.distortion_bound
 

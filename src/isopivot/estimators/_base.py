@@ -54,11 +54,12 @@ from isopivot.estimators._parts import (
     unrotated,
 )
 from isopivot.estimators._results import Calibration, Explanation
+from isopivot.estimators._savable import Droppable, Savable, check_embedding
 from isopivot.factorize import sign
 
 
 class DictionaryEstimator(
-    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    Savable, CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
     """Common shell of the estimators that learn one dictionary."""
 
@@ -77,6 +78,9 @@ class DictionaryEstimator(
         "feature_names_in_",
         "mean_",
     )
+
+    embedding_: Any = Droppable()
+    residuals_: Any = Droppable()
 
     # How far each training point is from where an exact route would have put it.
     _route_errors: Any = 0.0
@@ -178,10 +182,10 @@ class DictionaryEstimator(
             )
         if not tags.array_api_support and not sparse.issparse(X):
             return to_numpy(X)
-        if not reset and namespace(X) is not namespace(self.embedding_):
+        if not reset and namespace(X) is not namespace(self.dictionary_):
             raise TypeError(
                 f"got {type(X).__name__} where the estimator was fitted on "
-                f"{type(self.embedding_).__name__}; allowed are arrays of one library; convert X"
+                f"{type(self.dictionary_).__name__}; allowed are arrays of one library; convert X"
             )
         return X
 
@@ -257,6 +261,11 @@ class DictionaryEstimator(
 
     def _offset_norm(self) -> float:
         return 0.0
+
+    @property
+    def _eps(self) -> float:
+        """Machine epsilon of the format of the data."""
+        return float(np.finfo(self.certificate_.dtype).eps)
 
     def _relative_floor(self, n_components: int) -> float:
         """Rounding error of residuals and coordinates, relative to a point's norm."""
@@ -406,6 +415,7 @@ class DictionaryEstimator(
             A calibration is dropped.
         """
         check_is_fitted(self)
+        check_embedding(self, "truncate")
         if (mu is None) == (n_components is None):
             raise ValueError(
                 f"got mu={mu!r} and n_components={n_components!r}; allowed is exactly one; pass "

@@ -84,7 +84,7 @@ epsilon_, mean_, n_features_in_, feature_names_in_
     Notes
     -----
     Algorithms 4 and 5 of the paper with errata 12-17. Placing new points needs the kernel
-    to all training points, so the estimator keeps the training rows.
+    to all training points, so the estimator keeps the training rows, also when saved.
 
     Examples
     --------
@@ -266,6 +266,10 @@ epsilon_, mean_, n_features_in_, feature_names_in_
             return LogKernel(None, None, None, constant_or_none(X.diagonal()))
         return LogKernel(self._kernel, self._frame, self._frame.of(X), None)
 
+    def _assign_factorization(self, result: Factorization) -> None:
+        super()._assign_factorization(result)
+        self._members = np.asarray(result.coordinates)[result.pivots]  # before any rotation
+
     def _extension_of(self, dictionary: Any, factorization: Factorization) -> Any:
         return DiffusionExtension(self._walk, Projection(factorization.basis, None))
 
@@ -281,13 +285,12 @@ epsilon_, mean_, n_features_in_, feature_names_in_
         return base + (result.certificate.route_error if isinstance(self.threshold, str) else 0.0)
 
     def _relative_floor(self, n_components: int) -> float:
-        eps = float(np.finfo(self.embedding_.dtype).eps)
-        return relative_floor("orthonormal", n_components, 0, eps)
+        return relative_floor("orthonormal", n_components, 0, self._eps)
 
     # -- placing points -------------------------------------------------------------------
 
     def _coordinates(self, X: Any) -> Array:
-        return super()._coordinates(X).astype(self.embedding_.dtype, copy=False)
+        return super()._coordinates(X).astype(self.certificate_.dtype, copy=False)
 
     def distortion_rate(self, X: Any) -> Array:
         """Return mu(x): how far each point's walk lies from the dictionary's (Algorithm 5).
@@ -323,8 +326,7 @@ epsilon_, mean_, n_features_in_, feature_names_in_
     def _nearest_members(self, X: Any, k: int) -> tuple[Any, Vector]:
         """Return the dictionary members nearest in the diffusion geometry."""
         F = np.asarray(unrotated(self._coordinates(X), self._rotation), dtype=np.float64)
-        own = np.asarray(unrotated(self.embedding_, self._rotation), dtype=np.float64)
-        d = cdist(F, own[self.dictionary_indices_])
+        d = cdist(F, np.asarray(self._members, dtype=np.float64))
         nearest = np.argsort(d, axis=1, kind="stable")[:, : min(k, self.n_components_)]
         return self.dictionary_indices_[nearest], np.take_along_axis(d, nearest, axis=1)
 

@@ -321,10 +321,10 @@ n_features_in_, feature_names_in_
 
     def _coordinates(self, X: Any) -> Array:
         F = super()._coordinates(X)
-        return F.astype(self.embedding_.dtype, copy=False)
+        return F.astype(self.certificate_.dtype, copy=False)
 
     def _relative_floor(self, n_components: int) -> float:
-        eps = float(np.finfo(self.embedding_.dtype).eps)
+        eps = self._eps
         floor = relative_floor("cholesky", n_components, self._roundings, eps)
         return floor + (16.0 * eps if eps > 1e-10 else 0.0)
 
@@ -395,6 +395,13 @@ def frame_of(X: Any, kernel: str) -> Frame:
         else X.mean(axis=0, dtype=np.float64)
     )
     return Frame(times_power_of_two(mean, exponent), exponent)
+
+
+def pooled_epsilon(X: Any, kernel: str) -> float:
+    """Return the median squared distance of the rows in the kernel's metric and data units."""
+    frame = frame_of(X, kernel)
+    sample = median_epsilon(X, kernel, frame.of)
+    return float(times_power_of_two(np.float64(sample), 2 * frame.exponent))
 
 
 def check_epsilon(epsilon: Any, scale: Any) -> None:

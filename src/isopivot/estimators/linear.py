@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from isopivot._arrays import Array, eps_of, safe_norm
+from isopivot._arrays import Array, safe_norm
 from isopivot._compat import get_namespace
 from isopivot._extension import Projection, Substitution
 from isopivot._factors import Factorization, relative_floor
@@ -170,10 +170,11 @@ class ICPQR(DictionaryEstimator):
 
     def _extension_of(self, dictionary: Any, factorization: Factorization) -> Any:
         self.mean_ = factorization.mean
+        noise = self._relative_floor(factorization.certificate.n_components)
         if factorization.basis is not None:
-            return Projection(factorization.basis, factorization.mean)
+            return Projection(factorization.basis, factorization.mean, noise)
         assert factorization.triangle is not None
-        return Substitution.of(dictionary, factorization.triangle, factorization.mean)
+        return Substitution.of(dictionary, factorization.triangle, factorization.mean, noise)
 
     def _basis_of(self, k: int) -> Array | None:
         return self._extension.basis[:k, :] if isinstance(self._extension, Projection) else None
@@ -191,6 +192,6 @@ class ICPQR(DictionaryEstimator):
         return 0.0 if self.mean_ is None else safe_norm(self.mean_)
 
     def _relative_floor(self, n_components: int) -> float:
-        eps, route = eps_of(self.embedding_), self.certificate_.route
+        eps, route = self._eps, self.certificate_.route
         floor = relative_floor(route, n_components, self.n_features_in_, eps)
         return floor + (16.0 * eps if route == "cholesky" and eps > 1e-10 else 0.0)

@@ -1,0 +1,24 @@
+"""TableModel: what turns a table into numbers, and the estimator of those numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from isopivot.estimators._savable import Savable
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel(Savable):
+    """A preparation and the estimator that was fitted on what it gave; one file holds both.
+
+    Attributes
+    ----------
+    preparation : isopivot.data.Preparation
+        Which columns are used, and how they become numbers.
+    estimator : ICPQR, KernelICPQR, DiffusionICPQR or ICPQRClassifier
+        Fitted on the prepared table.
+    """
+
+    preparation: Any
+    estimator: Any
