@@ -14,11 +14,13 @@ help:
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/made-user: pyproject.toml | $(BIN)/python
+NATIVE := hatch_build.py $(wildcard src/isopivot/_native/*.c src/isopivot/_native/*.inc)
+
+$(VENV)/made-user: pyproject.toml $(NATIVE) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -e ".[all]"
 	@touch $@
 
-$(VENV)/made-dev: pyproject.toml | $(BIN)/python
+$(VENV)/made-dev: pyproject.toml $(NATIVE) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -e ".[dev]"
 	@touch $(VENV)/made-user $@
 

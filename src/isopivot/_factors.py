@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from isopivot import _native
 from isopivot._arrays import (
     Array,
     Rows,
@@ -86,6 +86,9 @@ class VectorSource(Protocol):
     largest: float
     norms2: Vector
     reach: Vector
+    X: Array
+    mean: Array | None
+    in_place: bool  # whether rows of X can be multiplied where they lie
 
     @property
     def row_bytes(self) -> int: ...
@@ -144,16 +147,14 @@ class Factor:
 
     def behind(self, rows: Rows, stop2: float) -> Rows:
         """Return those of `rows` whose residual is stale or too blurred to decide on."""
-        return rows[(self.stage[rows] < self.s) | self._blurred(rows, stop2)]
+        return rows[self.stage[rows] < self.s]
 
     def refresh(self, rows: Rows, stop2: float) -> None:
         """Bring `rows` (in increasing order) up to the current directions."""
-        for stage in np.unique(self.stage[rows]):
+        stages = self.stage[rows]
+        for stage in np.flatnonzero(np.bincount(stages)):
             if stage < self.s:
-                self._advance(rows[self.stage[rows] == stage], int(stage))
-        blurred = rows[self._blurred(rows, stop2)]
-        if len(blurred):
-            self.recompute(blurred)
+                self._advance(rows[stages == stage], int(stage))
 
     def refresh_all(self, stop2: float) -> None:
         """Bring every row up to the current directions."""
@@ -188,12 +189,6 @@ class Factor:
         if isinstance(rows, slice):
             return F[:, rows]
         return namespace(F).take(F, like(rows, F), axis=1)
-
-    def _blurred(self, rows: Rows, stop2: float) -> npt.NDArray[np.bool_]:
-        return np.zeros(len(rows), dtype=bool)
-
-    def recompute(self, rows: Rows) -> None:
-        raise NotImplementedError  # pragma: no cover
 
     def _coordinates(self, part: Rows | slice, start: int) -> Array:
         raise NotImplementedError  # pragma: no cover
@@ -235,23 +230,24 @@ class Orthonormal(Factor):
     def residual_vectors(self, rows: Rows | slice) -> Array:
         """Return what the current directions miss of fresh `rows`, as vectors."""
         E = self.points.vectors(rows)
+        captured = combined(self._fresh(rows).T, self.Q)
         if isinstance(E, np.ndarray) and not isinstance(rows, slice):
-            E -= self._fresh(rows).T @ self.Q
+            E -= captured
             return E
-        return E - self._fresh(rows).T @ self.Q
+        return E - captured
 
     def recompute(self, rows: Rows) -> None:
         """Measure the residuals of fresh `rows` explicitly (errata 15)."""
         for block in row_blocks(len(rows), self._row_bytes):
             E = self.residual_vectors(rows[block])
-            E = E - (E @ self.Q.T) @ self.Q
+            E = E - combined(inner(E, self.Q), self.Q)
             self._set_exact(rows[block], _squared_norms(E))
 
     def gram(self, rows: Rows) -> Vector:
         """Return the Gram matrix of the residuals of fresh `rows`, in float64."""
         if self.residual2[rows].max() >= EXPLICIT_BELOW * self._reach2:
             F = to_numpy(self._fresh(rows)).astype(np.float64, copy=False)
-            return self.points.gram(rows) - F.T @ F
+            return np.asarray(self.points.gram(rows) - combined(F.T, F))
         E = self.residual_vectors(rows)
         G = _gram(E)
         self._set_exact(rows, np.diagonal(G))
@@ -273,12 +269,36 @@ class Orthonormal(Factor):
         self._admit(pivots[:k], entered)
         return k
 
+    def behind(self, rows: Rows, stop2: float) -> Rows:
+        """Return those of `rows` whose residual is stale or too blurred to decide on."""
+        return self._unsettled(rows, stop2, stale=True)
+
+    def refresh(self, rows: Rows, stop2: float) -> None:
+        """Bring `rows` (in increasing order) up to the current directions, none blurred."""
+        super().refresh(rows, stop2)
+        self.recompute(self._unsettled(rows, stop2, stale=False))
+
+    def _advance(self, rows: Rows, start: int) -> None:
+        if not self.points.in_place:
+            super()._advance(rows, start)
+            return
+        V, mean = self.Q[start:, :], self.points.mean
+        shift = None if mean is None else inner(mean[None, :], V)[0]
+        captured2 = _native.project(self.points.X, rows, V, shift, self.coordinates[start:, :])
+        known = (self.residual2, self.slack2, self.stage)
+        _native.downdate(rows, captured2, self._unit, self.s, *known)
+        self.residual2[self.pivots] = 0.0
+        self.rows_read += len(rows)
+
     def refresh_all(self, stop2: float) -> None:
         """Bring every row up to the current directions, reading all of them in order.
 
         That is cheaper than picking out many, and coordinates that are computed early are
         not lost. Rows that lag far behind the others are brought along first, one by one.
         """
+        if self.points.in_place:
+            super().refresh_all(stop2)
+            return
         start = int(np.quantile(self.stage, 0.1, method="lower"))
         missing = float((self.s - self.stage).sum())
         if self.n * (self.s - start) > 1.3 * missing:  # too much would be computed twice
@@ -289,8 +309,7 @@ class Orthonormal(Factor):
             self._advance_block(block)
         self.residual2[self.pivots] = 0.0
         self.rows_read += self.n
-        blurred = np.flatnonzero(self._blurred(np.arange(self.n), stop2))
-        self.recompute(blurred)
+        self.recompute(self._unsettled(np.arange(self.n), stop2, stale=False))
 
     def _advance_block(self, block: slice) -> None:
         stage = self.stage[block]
@@ -320,14 +339,18 @@ class Orthonormal(Factor):
         self.slack2[rows] = 0.0
         self.residual2[self.pivots] = 0.0
 
-    def _blurred(self, rows: Rows, stop2: float) -> npt.NDArray[np.bool_]:
+    def _unsettled(self, rows: Rows, stop2: float, *, stale: bool) -> Rows:
+        """Return those of `rows` that are blurred and, if asked for, those that are stale."""
+        root_eps = math.sqrt(self.points.eps)
+        if _native.ready():
+            known = (self.residual2, self.slack2, self._unit, self.stage)
+            return _native.unsettled(rows, *known, self.s, stop2, root_eps, stale=stale)
         residual2, slack2 = self.residual2[rows], self.slack2[rows]
-        lost = slack2 > np.sqrt(self.points.eps) * residual2
+        lost = slack2 > root_eps * residual2
         helps = slack2 > 8.0 * self._unit[rows] * np.sqrt(residual2)
         near_stop = np.abs(residual2 - stop2) <= slack2
-        fresh = self.stage[rows] == self.s
-        blurred: npt.NDArray[np.bool_] = fresh & (slack2 > 0) & ((lost & helps) | near_stop)
-        return blurred
+        blurred = (slack2 > 0) & ((lost & helps) | near_stop)
+        return rows[np.where(self.stage[rows] < self.s, stale, blurred)]
 
     def finish(self, stop2: float) -> None:
         """Bring every point up to date and make the largest residuals exact."""
@@ -491,7 +514,7 @@ def orthonormalised(E: Array, Q: Array, stop2: float) -> tuple[Array, Vector]:
     entered = np.diagonal(L)
     new = _solved(L, E[: len(L), :])
     for _ in range(4):
-        new = new - (new @ Q.T) @ Q
+        new = new - combined(inner(new, Q), Q)
         G = _gram(new)
         L = leading_cholesky(G, 0.0)
         new, entered = _solved(L, new[: len(L), :]), entered[: len(L)] * np.diagonal(L)
@@ -501,7 +524,22 @@ def orthonormalised(E: Array, Q: Array, stop2: float) -> tuple[Array, Vector]:
 
 
 def _gram(E: Array) -> Vector:
-    return to_numpy(E @ E.T).astype(np.float64, copy=False)
+    return to_numpy(inner(E, E)).astype(np.float64, copy=False)
+
+
+def inner(A: Array, B: Array) -> Array:
+    """Return `A @ B.T`: the inner products of two sets of rows."""
+    if not (_native.available(A) and _native.available(B)):
+        return A @ B.T
+    # What is multiplied with is copied: the smaller of the two.
+    return _native.product(A, B.T) if len(B) <= len(A) else _native.product(B, A.T).T
+
+
+def combined(C: Array, Q: Array) -> Array:
+    """Return `C @ Q`: sums of the rows of Q."""
+    if not _native.available(Q):
+        return C @ Q
+    return _native.product(np.ascontiguousarray(C), Q)
 
 
 def _solved(L: Vector, E: Array) -> Array:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isopivot import _native
 from isopivot._arrays import Rows, Vector
 from isopivot._factors import Cholesky, Orthonormal
 from isopivot.certificate import StoppedBy
@@ -24,7 +25,7 @@ from isopivot.certificate import StoppedBy
 TIES = 64.0  # squared residuals within this many eps of the maximum are equal
 DEPTH = 1.0 / 16.0  # a panel ends when its largest squared residual fell by this factor
 ALL = 0.6  # part of the rows from which on it is better to refresh all of them
-PANEL = 256  # most rows in a panel; fewer where they would be a large part of the data
+PANEL = 128  # most rows in a panel; fewer where they would be a large part of the data
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Panel:
     rows: Rows
     bound2: float  # no other row has a larger squared residual
     fence: int  # no other row below this index has one within the tie window of bound2
+    refreshed: int = 0  # rows that had to be brought up to date for it
 
 
 def greedy(
@@ -65,9 +67,11 @@ def greedy(
         end the loop there.
     """
     target = limit if n_components is None else n_components
+    refreshed = 0
     while factor.s < target:
         stop2 = _stop2(mu, factor.floor)
-        panel = next_panel(factor, stop2, eps)
+        panel = next_panel(factor, stop2, eps, refreshed // 2)
+        refreshed = panel.refreshed
         if len(panel.rows) == 0:
             break
         G = factor.gram(panel.rows)
@@ -86,34 +90,47 @@ def _stop2(mu: float | None, floor: float) -> float:
     return min(max(mu or 0.0, floor), 1e150) ** 2
 
 
-def next_panel(factor: Orthonormal | Cholesky, stop2: float, eps: float) -> Panel:
+def next_panel(factor: Orthonormal | Cholesky, stop2: float, eps: float, batch: int = 0) -> Panel:
     """Return the rows of largest residual, all of them up to date.
 
-    Rows are refreshed from the largest bound downwards, in doubling batches, until the
+    Rows are refreshed from the largest bound downwards, in growing batches, until the
     leaders are up to date: rows whose stale bound is below theirs cannot matter. When many
-    would have to be, all are.
+    would have to be, all are. The first batch is as large as the last panel suggests.
     """
     size = min(PANEL, max(64, factor.n // 24))
-    rows = leaders(factor.upper2, size, stop2, eps)
-    batch, refreshed = size, 0
-    while len(factor.behind(rows, stop2)):
-        behind = factor.behind(leaders(factor.upper2, batch, stop2, eps), stop2)
+    batch, refreshed = max(batch, size), 0
+    while True:
+        rows = leaders(factor, size, stop2, eps)
+        behind = factor.behind(rows, stop2)
+        if len(behind) == 0:
+            break
+        if refreshed or batch > size:
+            behind = factor.behind(_foremost(factor, batch, stop2), stop2)
         refreshed += len(behind)
         if refreshed <= ALL * factor.n:
             factor.refresh(behind, stop2)
         else:
             factor.refresh_all(stop2)
-        rows = leaders(factor.upper2, size, stop2, eps)
         batch *= 2
+    bound2, fence = _outside(factor, rows, 2.0 * TIES * eps)
+    return Panel(rows, bound2, fence, refreshed)
+
+
+def _outside(factor: Orthonormal | Cholesky, rows: Rows, window: float) -> tuple[float, int]:
+    """Return the largest bound of all other rows, and the first of them within the window."""
+    if _native.ready():
+        return _native.outside(factor.residual2, factor.slack2, rows, window)
     others = factor.upper2
     others[rows] = 0.0
     bound2 = float(others.max())
-    fence = int(np.argmax(others >= bound2 * (1.0 - 2.0 * TIES * eps)))
-    return Panel(rows, bound2, fence)
+    return bound2, int(np.argmax(others >= bound2 * (1.0 - window)))
 
 
-def leaders(upper2: Vector, count: int, stop2: float, eps: float) -> Rows:
+def leaders(factor: Orthonormal | Cholesky, count: int, stop2: float, eps: float) -> Rows:
     """Return the `count` rows with the largest bound above stop2, ties by lowest index."""
+    if _native.ready():
+        return _native.leaders(factor.residual2, factor.slack2, count, stop2, TIES * eps)
+    upper2 = factor.upper2
     rows = np.flatnonzero(upper2 > max(stop2, _sieve(upper2, count)))
     if len(rows) < count:
         rows = np.flatnonzero(upper2 > stop2)
@@ -124,6 +141,13 @@ def leaders(upper2: Vector, count: int, stop2: float, eps: float) -> Rows:
     above = rows[values > cut * (1.0 + TIES * eps)]
     tied = rows[(values <= cut * (1.0 + TIES * eps)) & (values >= cut * (1.0 - TIES * eps))]
     return np.sort(np.concatenate([above, tied[: count - len(above)]]))
+
+
+def _foremost(factor: Orthonormal | Cholesky, count: int, stop2: float) -> Rows:
+    """Return about `count` rows with the largest bound above stop2, and never fewer than one."""
+    upper2 = factor.upper2
+    limit = min(_sieve(upper2, count // 2), np.nextafter(upper2.max(), 0.0))
+    return np.flatnonzero(upper2 > max(stop2, limit))
 
 
 def _sieve(upper2: Vector, count: int) -> float:

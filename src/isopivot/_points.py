@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from isopivot import _native
 from isopivot._arrays import (
     Array,
     Rows,
@@ -67,6 +68,7 @@ class Points:
         self.norms2 = self._centred_norms2(raw2) if center else raw2
         # Rows that can be gathered as they are, without scaling.
         self._plain = isinstance(X, np.ndarray) and X.flags.c_contiguous and not self.exponent
+        self.in_place = _native.available(X) and not self.exponent
         offset = 0.0 if self.mean is None else float(np.linalg.norm(to_numpy(self.mean)))
         self.reach: Vector = np.sqrt(raw2) + offset
 
@@ -91,7 +93,8 @@ class Points:
     def gram(self, rows: Rows) -> Vector:
         """Return the inner products of the rows, in float64."""
         Y = self.vectors(rows)
-        return to_numpy(Y @ Y.T).astype(np.float64, copy=False)
+        G = _native.product(Y, Y.T) if _native.available(Y) else Y @ Y.T
+        return to_numpy(G).astype(np.float64, copy=False)
 
     def zeros(self, n_rows: int, n_columns: int) -> Array:
         """Return a zero matrix in the namespace, dtype and device of the points."""
@@ -141,6 +144,8 @@ class Points:
 
     def _read_once(self) -> tuple[Vector, Vector]:
         """Return squared uncentred norms and the sum of the rows, in one pass."""
+        if not self.exponent and _native.available(self.X):
+            return _native.read_once(self.X)
         raw2, total = np.empty(self.n), np.zeros(self.m)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             for rows in self._blocks():

@@ -1,0 +1,92 @@
+"""The compiled library, where there is one, and the threads that share its work."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FORMATS = ("f64", "f32")
+# Multiplications below which a second thread does not pay.
+SMALL = 1 << 20
+
+_SIZE, _POINTER, _REAL = ctypes.c_ssize_t, ctypes.c_void_p, ctypes.c_double
+_FLAG, _COUNT = ctypes.c_int, ctypes.c_int32
+_MATRIX = (_POINTER, _SIZE)
+_KNOWN = (_POINTER, _POINTER)  # squared residuals and the rounding they hide
+_ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "rows_times": (
+        *(*_MATRIX, _POINTER, _SIZE, _SIZE, *_MATRIX, _SIZE, _POINTER),
+        *(_POINTER, _SIZE, _SIZE, _FLAG, _POINTER),
+    ),
+    "read_once": (*_MATRIX, _SIZE, _SIZE, _POINTER, _POINTER),
+    "leaders": (*_KNOWN, _SIZE, _SIZE, _REAL, _REAL, _POINTER),
+    "outside": (*_KNOWN, _SIZE, _POINTER, _SIZE, _REAL, _POINTER),
+    "downdate": (_POINTER, _SIZE, _POINTER, _POINTER, _COUNT, *_KNOWN, _POINTER),
+    "unsettled": (
+        *(_POINTER, _SIZE, *_KNOWN, _POINTER, _POINTER, _COUNT, _REAL, _REAL, _FLAG, _POINTER),
+    ),
+}
+_RESULTS = {"leaders": _SIZE, "outside": _REAL, "unsettled": _SIZE}
+
+
+@cache
+def library() -> Any:
+    """Return the library; None where it was not built, or ISOPIVOT_PURE asks for NumPy."""
+    path = next(iter(sorted(Path(__file__).parent.glob("_kernels*"))), None)
+    if path is None or os.environ.get("ISOPIVOT_PURE"):
+        return None
+    try:
+        loaded = ctypes.CDLL(str(path))
+        for name, arguments in _ARGUMENTS.items():
+            typed = name in ("rows_times", "read_once")
+            for symbol in [f"{name}_{kind}" for kind in FORMATS] if typed else [name]:
+                function = getattr(loaded, symbol)
+                function.argtypes, function.restype = list(arguments), _RESULTS.get(name)
+    except (OSError, AttributeError):  # built for another system, or from older sources
+        return None
+    return loaded
+
+
+def shared(part: Callable[[int, int], None], n: int, work: int) -> None:
+    """Call `part(lo, hi)` on pieces that cover 0..n, one per thread."""
+    threads = 1 if work < SMALL else min(threads_of_blas(), max(1, n // 16))
+    if threads == 1:
+        part(0, n)
+        return
+    # Pieces begin at multiples of eight rows, which are multiplied together.
+    cuts = [min(n, -(-n * t // (8 * threads)) * 8) for t in range(threads + 1)]
+    others = [_pool().submit(part, *cuts[t : t + 2]) for t in range(1, threads)]
+    part(cuts[0], cuts[1])
+    for other in others:
+        other.result()
+
+
+def threads_of_blas() -> int:
+    """Return how many threads the BLAS libraries may use now: what the user set, or all."""
+    counts = [blas.num_threads for blas in _blas()]
+    return max(1, min(counts)) if counts else 1
+
+
+@cache
+def _blas() -> tuple[Any, ...]:
+    from threadpoolctl import ThreadpoolController  # comes with scikit-learn
+
+    return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+_POOL: list[ThreadPoolExecutor] = []
+
+
+def _pool() -> ThreadPoolExecutor:
+    if not _POOL:
+        _POOL.append(ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="isopivot"))
+    return _POOL[0]
+
+
+if hasattr(os, "register_at_fork"):  # a child has no threads but its own
+    os.register_at_fork(after_in_child=_POOL.clear)

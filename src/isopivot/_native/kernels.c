@@ -1,0 +1,40 @@
+/* Products of chosen rows with a few columns: what the greedy loop does most.
+ *
+ * A BLAS cannot skip rows, so rows would have to be copied together first, on one thread, which
+ * costs as much as the product. Here eight rows at a time are read where they lie. What is read
+ * of B (one panel of 8, 16 or 24 columns) stays in the cache; sums stay in registers.
+ *
+ * Compiled for several generations of processors; the loader of the system picks one.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(NO_CLONES)
+#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define CLONES
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+enum { ROWS = 8 };
+
+#define REAL double
+#define LANES 8
+#define NAME(x) x##_f64
+#include "kernels.inc"
+#undef REAL
+#undef LANES
+#undef NAME
+
+#define REAL float
+#define LANES 16
+#define NAME(x) x##_f32
+#include "kernels.inc"
+#undef REAL
+#undef LANES
+#undef NAME
+
+#include "bookkeeping.inc"

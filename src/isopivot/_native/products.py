@@ -1,0 +1,130 @@
+"""Products of chosen rows, which are read where they lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from isopivot._native._library import library, shared
+
+Matrix = npt.NDArray[Any]
+Numbers = npt.NDArray[np.float64]
+
+_LANES = {"f64": 8, "f32": 16}
+
+
+def available(A: Any) -> bool:
+    """Return whether products with the rows of `A` can be computed here."""
+    return (
+        isinstance(A, np.ndarray)
+        and A.ndim == 2
+        and A.dtype in (np.float64, np.float32)
+        and A.dtype.isnative
+        and A.strides[1] == A.itemsize
+        and A.strides[0] >= 0
+        and A.strides[0] % A.itemsize == 0
+        and library() is not None
+    )
+
+
+def project(
+    X: Matrix, rows: npt.NDArray[np.intp] | slice, V: Matrix, shift: Matrix | None, F: Matrix
+) -> Numbers:
+    """Write `V @ X[rows].T - shift` into `F[:, rows]`; return the sums of squares per row.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, m)
+        Rows lie one after the other, or with gaps.
+    rows : ndarray or slice
+    V : ndarray of shape (k, m)
+    shift : ndarray of shape (k,) or None
+    F : ndarray of shape (k, n)
+
+    Returns
+    -------
+    ndarray of shape (len(rows),), float64
+    """
+    chosen = np.arange(len(X))[rows] if isinstance(rows, slice) else rows
+    captured2 = np.empty(len(chosen))
+    _rows_times(X, np.ascontiguousarray(chosen, dtype=np.int64), V.T, shift, F.T, captured2)
+    return captured2
+
+
+def product(A: Matrix, B: Matrix) -> Matrix:
+    """Return `A @ B`."""
+    out = np.empty((A.shape[0], B.shape[1]), dtype=A.dtype)
+    _rows_times(A, None, B, None, out, None)
+    return out
+
+
+def read_once(X: Matrix) -> tuple[Numbers, Numbers]:
+    """Return the squared norms of the rows and the sum of all rows, in float64."""
+    function = getattr(library(), f"read_once_{_format(X)}")
+    n, m = X.shape
+    norms2, totals = np.empty(n), []
+
+    def part(lo: int, hi: int) -> None:
+        total = np.zeros(m)
+        start, step = X.ctypes.data + lo * X.strides[0], X.strides[0] // X.itemsize
+        function(start, step, hi - lo, m, norms2.ctypes.data + 8 * lo, total.ctypes.data)
+        totals.append((lo, total))
+
+    shared(part, n, n * m)
+    # In the order of the rows, whichever thread was first.
+    return norms2, np.sum([total for _, total in sorted(totals, key=lambda t: t[0])], axis=0)
+
+
+def _format(X: Matrix) -> str:
+    return "f64" if X.dtype == np.float64 else "f32"
+
+
+def _rows_times(
+    X: Matrix,
+    rows: npt.NDArray[np.int64] | None,
+    B: Matrix,
+    shift: Matrix | None,
+    out: Matrix,
+    captured2: Numbers | None,
+) -> None:
+    """Fill `out` (its rows chosen by `rows`, if given), on several threads."""
+    name = _format(X)
+    function = getattr(library(), f"rows_times_{name}")
+    n, (m, k) = X.shape[0] if rows is None else len(rows), B.shape
+    B = padded(B, X.dtype, _LANES[name])
+    shift = None if shift is None else np.ascontiguousarray(shift, dtype=X.dtype)
+    size = X.itemsize
+    steps = [step // size for step in out.strides]
+
+    def part(lo: int, hi: int) -> None:
+        at = 0 if rows is not None else lo
+        function(
+            X.ctypes.data + at * X.strides[0],
+            X.strides[0] // size,
+            None if rows is None else rows.ctypes.data + 8 * lo,
+            hi - lo,
+            m,
+            B.ctypes.data,
+            B.shape[1],
+            k,
+            None if shift is None else shift.ctypes.data,
+            out.ctypes.data + at * out.strides[0],
+            *steps,
+            int(rows is not None),
+            None if captured2 is None else captured2.ctypes.data + 8 * lo,
+        )
+
+    shared(part, n, n * m * k)
+
+
+def padded(B: Matrix, dtype: Any, lanes: int) -> Matrix:
+    """Return `B` in rows of whole vectors, filled up with zeros."""
+    m, k = B.shape
+    width = -(-k // lanes) * lanes
+    if width == k and B.flags.c_contiguous and B.dtype == dtype:
+        return B
+    wide = np.zeros((m, width), dtype=dtype)
+    wide[:, :k] = B
+    return wide
