@@ -31,6 +31,7 @@ from isopivot._arrays import (
     namespace,
     put_columns,
     row_blocks,
+    take_rows,
     to_numpy,
 )
 from isopivot._buffer import RowBuffer
@@ -41,6 +42,7 @@ from isopivot.certificate import Certificate, Route
 EXPLICIT_BELOW = 1.0 / 16.0
 # Pairs (point, direction, feature) below which explicit residuals of all points are free.
 FREE_WORK = 1 << 27
+_NO_PANEL: tuple[Any, Any] = (np.empty(0, dtype=np.intp), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +208,7 @@ class Orthonormal(Factor):
         super().__init__(points.norms2, columns, capacity, points.row_bytes)
         self.points = points
         self._Q = RowBuffer(lambda k: points.zeros(k, points.m), capacity)
+        self._panel: tuple[Rows, Array] = _NO_PANEL
         # Rounding of a downdated squared residual, per last explicit norm of the point.
         self._unit = (8.0 + 4.0 * math.sqrt(points.m)) * points.eps * points.reach
         self.slack2 = self._unit * points.reach
@@ -251,6 +254,7 @@ class Orthonormal(Factor):
         E = self.residual_vectors(rows)
         G = _gram(E)
         self._set_exact(rows, np.diagonal(G))
+        self._panel = (rows, E)
         return G
 
     def extend(self, pivots: Rows, stop2: float) -> int:
@@ -258,7 +262,7 @@ class Orthonormal(Factor):
 
         Each is tested before it is admitted (errata 3), by its explicit residual R_jj.
         """
-        E = self.residual_vectors(pivots)
+        E = self._residuals_of(pivots)
         new, entered = orthonormalised(E, self.Q, stop2)
         k = len(entered)
         if k == 0:
@@ -273,8 +277,19 @@ class Orthonormal(Factor):
         """Return those of `rows` whose residual is stale or too blurred to decide on."""
         return self._unsettled(rows, stop2, stale=True)
 
+    def _residuals_of(self, pivots: Rows) -> Array:
+        """Return the residual vectors of pivots, from the panel where it had to make them."""
+        rows, E = self._panel
+        self._panel = _NO_PANEL
+        if len(rows) == 0:
+            return self.residual_vectors(pivots)
+        return take_rows(E, np.searchsorted(rows, pivots))
+
     def refresh(self, rows: Rows, stop2: float) -> None:
         """Bring `rows` (in increasing order) up to the current directions, none blurred."""
+        if self.points.in_place and len(rows):
+            self._packed_from = int(self.stage[rows].min())
+            self._packed = _native.packed(self.Q[self._packed_from :, :])
         super().refresh(rows, stop2)
         self.recompute(self._unsettled(rows, stop2, stale=False))
 
@@ -282,9 +297,10 @@ class Orthonormal(Factor):
         if not self.points.in_place:
             super()._advance(rows, start)
             return
-        V, mean = self.Q[start:, :], self.points.mean
-        shift = None if mean is None else inner(mean[None, :], V)[0]
-        captured2 = _native.project(self.points.X, rows, V, shift, self.coordinates[start:, :])
+        mean, columns = self.points.mean, self._packed[:, start - self._packed_from :]
+        shift = None if mean is None else inner(mean[None, :], self.Q[start:, :])[0]
+        F = self.coordinates[start:, :]
+        captured2 = _native.project(self.points.X, rows, columns, shift, F)
         known = (self.residual2, self.slack2, self.stage)
         _native.downdate(rows, captured2, self._unit, self.s, *known)
         self.residual2[self.pivots] = 0.0

@@ -24,7 +24,8 @@ class LinearGram:
         self.norms2 = points.norms2
         self.largest = points.largest
         self.roundings = points.m
-        self.row_bytes = points.row_bytes
+        # Rows are multiplied as they are stored, so many of them make a block.
+        self.row_bytes = points.stored_bytes
         self._mean = None if points.mean is None else to_numpy(points.mean).astype(np.float64)
 
     def block(self, left: Rows, right: Rows | slice) -> Vector:

@@ -105,6 +105,11 @@ class Points:
         """Bytes of one dense row, which sets the size of blocks."""
         return self.m * (4 if self.eps > 1e-10 else 8)
 
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of one row as it is stored."""
+        return self.row_bytes
+
     # -- reading --------------------------------------------------------------------------
 
     def raw(self, rows: Selection) -> Array:
@@ -204,9 +209,13 @@ class SparsePoints(Points):
     def _sum(self, block: Any) -> Vector:
         return np.asarray(block.astype(np.float64).sum(axis=0)).ravel()
 
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of one row as it is stored, on average."""
+        return max(1, int(self.X.data.nbytes + self.X.indices.nbytes) // self.n)
+
     def _blocks(self) -> Any:
-        stored = self.X.data.nbytes + self.X.indices.nbytes
-        return row_blocks(self.n, max(1, stored // self.n))
+        return row_blocks(self.n, self.stored_bytes)
 
     def _largest_entry(self) -> float:
         return float(np.abs(self.X.data).max()) if self.X.nnz else 0.0

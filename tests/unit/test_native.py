@@ -44,7 +44,7 @@ def test_projections_of_chosen_rows(rng, n, m, k, dtype):
     shift = rng.standard_normal(k).astype(dtype)
     rows = np.sort(rng.choice(n, -(-n // 2), replace=False))
     F = np.full((k, n), 7.0, dtype=dtype)
-    captured2 = _native.project(X, rows, V, shift, F)
+    captured2 = _native.project(X, rows, _native.packed(V), shift, F)
     wide, directions = X.astype(np.float64), V.astype(np.float64)
     expected = directions @ wide[rows].T - shift[:, None]
     room = slack(X[rows], V) + np.finfo(dtype).eps * np.abs(shift)[:, None]
@@ -67,8 +67,18 @@ def test_rows_may_lie_apart(rng):
     big = rng.standard_normal((40, 30))
     A, V = big[::3, 5:25], rng.standard_normal((6, 20))
     F = np.empty((6, len(A)))
-    _native.project(A, slice(None), V, None, F)
+    _native.project(A, np.arange(len(A)), _native.packed(V), None, F)
     assert_allclose(F, V @ A.T, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_first_directions_may_be_left_out(rng, dtype):
+    X, V = (rng.standard_normal((rows, 33)).astype(dtype) for rows in (50, 21))
+    columns = _native.packed(V)
+    for first in range(21):
+        F = np.empty((21 - first, 50), dtype=dtype)
+        _native.project(X, np.arange(50), columns[:, first:], None, F)
+        assert (np.abs(F - V[first:].astype(float) @ X.T) <= slack(X, V[first:])).all()
 
 
 def test_what_cannot_be_read_in_place_is_said():
@@ -90,8 +100,8 @@ def test_one_reading_gives_norms_and_sums(rng, dtype):
 
 def test_padding_copies_only_what_it_must(rng):
     B = rng.standard_normal((5, 16))
-    assert padded(B, np.float64, 8) is B
-    wide = padded(B[:, :11], np.float64, 8)
+    assert padded(B, np.float64) is B
+    wide = padded(B[:, :11], np.float64)
     assert_array_equal(wide[:, :11], B[:, :11])
     assert (wide[:, 11:] == 0.0).all()
 

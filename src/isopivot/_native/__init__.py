@@ -11,13 +11,14 @@ its products runs at half speed.
 """
 
 from isopivot._native.bookkeeping import downdate, leaders, outside, ready, unsettled
-from isopivot._native.products import available, product, project, read_once
+from isopivot._native.products import available, packed, product, project, read_once
 
 __all__ = [
     "available",
     "downdate",
     "leaders",
     "outside",
+    "packed",
     "product",
     "project",
     "read_once",

@@ -19,7 +19,7 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-enum { ROWS = 8 };
+enum { ROWS = 8, RUN = 256 };
 
 #define REAL double
 #define LANES 8

@@ -12,8 +12,6 @@ from isopivot._native._library import library, shared
 Matrix = npt.NDArray[Any]
 Numbers = npt.NDArray[np.float64]
 
-_LANES = {"f64": 8, "f32": 16}
-
 
 def available(A: Any) -> bool:
     """Return whether products with the rows of `A` can be computed here."""
@@ -29,8 +27,17 @@ def available(A: Any) -> bool:
     )
 
 
+def packed(V: Matrix) -> Matrix:
+    """Return the directions, rows of `V`, as columns that `project` can read from any one on."""
+    k, m = V.shape
+    lanes = 64 // V.itemsize
+    wide = np.zeros((m, (-(-k // lanes) + 1) * lanes), dtype=V.dtype)
+    wide[:, :k] = V.T
+    return wide
+
+
 def project(
-    X: Matrix, rows: npt.NDArray[np.intp] | slice, V: Matrix, shift: Matrix | None, F: Matrix
+    X: Matrix, rows: npt.NDArray[np.intp], columns: Matrix, shift: Matrix | None, F: Matrix
 ) -> Numbers:
     """Write `V @ X[rows].T - shift` into `F[:, rows]`; return the sums of squares per row.
 
@@ -38,8 +45,9 @@ def project(
     ----------
     X : ndarray of shape (n, m)
         Rows lie one after the other, or with gaps.
-    rows : ndarray or slice
-    V : ndarray of shape (k, m)
+    rows : ndarray
+    columns : ndarray of shape (m, k or more)
+        The k directions V, packed; the first of them may be left out by slicing.
     shift : ndarray of shape (k,) or None
     F : ndarray of shape (k, n)
 
@@ -47,16 +55,16 @@ def project(
     -------
     ndarray of shape (len(rows),), float64
     """
-    chosen = np.arange(len(X))[rows] if isinstance(rows, slice) else rows
-    captured2 = np.empty(len(chosen))
-    _rows_times(X, np.ascontiguousarray(chosen, dtype=np.int64), V.T, shift, F.T, captured2)
+    captured2 = np.empty(len(rows))
+    chosen = np.ascontiguousarray(rows, dtype=np.int64)
+    _rows_times(X, chosen, columns, shift, F.T, captured2)
     return captured2
 
 
 def product(A: Matrix, B: Matrix) -> Matrix:
     """Return `A @ B`."""
     out = np.empty((A.shape[0], B.shape[1]), dtype=A.dtype)
-    _rows_times(A, None, B, None, out, None)
+    _rows_times(A, None, padded(B, A.dtype), None, out, None)
     return out
 
 
@@ -90,10 +98,8 @@ def _rows_times(
     captured2: Numbers | None,
 ) -> None:
     """Fill `out` (its rows chosen by `rows`, if given), on several threads."""
-    name = _format(X)
-    function = getattr(library(), f"rows_times_{name}")
-    n, (m, k) = X.shape[0] if rows is None else len(rows), B.shape
-    B = padded(B, X.dtype, _LANES[name])
+    function = getattr(library(), f"rows_times_{_format(X)}")
+    n, m, k = X.shape[0] if rows is None else len(rows), X.shape[1], out.shape[1]
     shift = None if shift is None else np.ascontiguousarray(shift, dtype=X.dtype)
     size = X.itemsize
     steps = [step // size for step in out.strides]
@@ -107,7 +113,7 @@ def _rows_times(
             hi - lo,
             m,
             B.ctypes.data,
-            B.shape[1],
+            B.strides[0] // size,
             k,
             None if shift is None else shift.ctypes.data,
             out.ctypes.data + at * out.strides[0],
@@ -119,9 +125,10 @@ def _rows_times(
     shared(part, n, n * m * k)
 
 
-def padded(B: Matrix, dtype: Any, lanes: int) -> Matrix:
+def padded(B: Matrix, dtype: Any) -> Matrix:
     """Return `B` in rows of whole vectors, filled up with zeros."""
     m, k = B.shape
+    lanes = 64 // np.dtype(dtype).itemsize
     width = -(-k // lanes) * lanes
     if width == k and B.flags.c_contiguous and B.dtype == dtype:
         return B
