@@ -69,6 +69,7 @@ def dtype_name(eps: float) -> str:
 def row_blocks(n_rows: int, row_bytes: int, block_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
     """Yield slices that cover `n_rows` rows in blocks of about `block_bytes`."""
     step = max(1, min(n_rows, block_bytes // max(1, row_bytes)))
+    step -= step % 16 if step > 16 else 0  # whole vectors, where rows become columns
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from isopivot import _native
 from isopivot._arrays import Array, Rows, namespace, put_columns
 
 
@@ -41,6 +42,8 @@ class RowBuffer:
         part = self._data[start : self.size, :]
         if isinstance(columns, slice):
             part[:, columns] = values
+        elif _native.available(part) and _native.available(values) and part.dtype == values.dtype:
+            _native.scatter(part, columns, values)
         else:
             filled = put_columns(part, columns, values)
             if filled is not part:

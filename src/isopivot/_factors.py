@@ -422,7 +422,7 @@ class Cholesky(Factor):
     def gram(self, rows: Rows) -> Vector:
         """Return the Gram matrix of the residuals of fresh `rows`."""
         F = self._fresh(rows)
-        return np.asarray(self.source.block(rows, rows) - F.T @ F)
+        return np.asarray(self.source.block(rows, rows) - combined(F.T, F))
 
     def extend(self, pivots: Rows, stop2: float) -> int:
         """Add the residual directions of fresh `pivots`; return how many were admitted."""
@@ -455,7 +455,7 @@ class Cholesky(Factor):
         # Eq. q_less_r_ij for all points and new directions at once.
         U = self.source.block(self.pivots[start:], part)
         if start:
-            U -= self.T[start:, :start] @ self._F.filled[:start, part]
+            U -= combined(self.T[start:, :start], self._F.filled[:start, part])
         return self._substitute(U, start)
 
     def _substitute(self, U: Vector, start: int) -> Vector:
@@ -467,8 +467,8 @@ class Cholesky(Factor):
         for block, inverse in self._inverses[1]:
             lo, hi = block.start - start, block.stop - start
             if lo:
-                U[lo:hi] -= self.T[block, start : block.start] @ U[:lo]
-            U[lo:hi] = inverse @ U[lo:hi]
+                U[lo:hi] -= combined(self.T[block, start : block.start], U[:lo])
+            U[lo:hi] = combined(inverse, U[lo:hi])
         return U
 
     def _downdate(self, part: Rows | slice, captured2: Vector) -> None:

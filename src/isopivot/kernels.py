@@ -24,6 +24,7 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist, pdist
 
+from isopivot import _native
 from isopivot._arrays import Vector
 
 Radial = Literal["rbf", "exponential", "laplacian", "matern32"]
@@ -309,6 +310,8 @@ def _short_indices(X: Any) -> Any:
 def _products(X: Any, Y: Any) -> Vector:
     if sparse.issparse(X) and not sparse.issparse(Y):
         return np.asarray(X @ np.ascontiguousarray(Y.T))
+    if _native.available(X) and _native.available(Y):
+        return _native.product(X, Y.T)
     U = X @ Y.T
     return np.asarray(U.toarray() if sparse.issparse(U) else U, dtype=np.float64)
 

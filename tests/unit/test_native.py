@@ -90,6 +90,16 @@ def test_what_cannot_be_read_in_place_is_said():
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_columns_are_written_where_they_belong(rng, dtype):
+    F, values = np.zeros((9, 40), dtype=dtype), rng.standard_normal((4, 7)).astype(dtype)
+    columns = rng.permutation(40)[:7]
+    expected = F.copy()
+    expected[3:7, columns] = values
+    _native.scatter(F[3:7], columns, values)
+    assert_array_equal(F, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_one_reading_gives_norms_and_sums(rng, dtype):
     X = rng.standard_normal((999, 37)).astype(dtype)
     norms2, total = _native.read_once(X)

@@ -11,7 +11,7 @@ its products runs at half speed.
 """
 
 from isopivot._native.bookkeeping import downdate, leaders, outside, ready, unsettled
-from isopivot._native.products import available, packed, product, project, read_once
+from isopivot._native.products import available, packed, product, project, read_once, scatter
 
 __all__ = [
     "available",
@@ -23,5 +23,6 @@ __all__ = [
     "project",
     "read_once",
     "ready",
+    "scatter",
     "unsettled",
 ]

@@ -24,6 +24,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
         *(_POINTER, _SIZE, _SIZE, _FLAG, _POINTER),
     ),
     "read_once": (*_MATRIX, _SIZE, _SIZE, _POINTER, _POINTER),
+    "scatter": (*_MATRIX, _POINTER, _SIZE, *_MATRIX, _SIZE),
     "leaders": (*_KNOWN, _SIZE, _SIZE, _REAL, _REAL, _POINTER),
     "outside": (*_KNOWN, _SIZE, _POINTER, _SIZE, _REAL, _POINTER),
     "downdate": (_POINTER, _SIZE, _POINTER, _POINTER, _COUNT, *_KNOWN, _POINTER),
@@ -43,7 +44,7 @@ def library() -> Any:
     try:
         loaded = ctypes.CDLL(str(path))
         for name, arguments in _ARGUMENTS.items():
-            typed = name in ("rows_times", "read_once")
+            typed = name in ("rows_times", "read_once", "scatter")
             for symbol in [f"{name}_{kind}" for kind in FORMATS] if typed else [name]:
                 function = getattr(loaded, symbol)
                 function.argtypes, function.restype = list(arguments), _RESULTS.get(name)

@@ -85,6 +85,15 @@ def read_once(X: Matrix) -> tuple[Numbers, Numbers]:
     return norms2, np.sum([total for _, total in sorted(totals, key=lambda t: t[0])], axis=0)
 
 
+def scatter(F: Matrix, columns: npt.NDArray[np.intp], values: Matrix) -> None:
+    """Write `F[:, columns] = values`, in place."""
+    function = getattr(library(), f"scatter_{_format(F)}")
+    chosen = np.ascontiguousarray(columns, dtype=np.int64)
+    where = (F.ctypes.data, F.strides[0] // F.itemsize)
+    what = (values.ctypes.data, values.strides[0] // F.itemsize)
+    function(*where, chosen.ctypes.data, len(chosen), *what, len(values))
+
+
 def _format(X: Matrix) -> str:
     return "f64" if X.dtype == np.float64 else "f32"
 
@@ -130,7 +139,7 @@ def padded(B: Matrix, dtype: Any) -> Matrix:
     m, k = B.shape
     lanes = 64 // np.dtype(dtype).itemsize
     width = -(-k // lanes) * lanes
-    if width == k and B.flags.c_contiguous and B.dtype == dtype:
+    if width == k and B.dtype == dtype and B.strides[1] == B.itemsize and B.strides[0] > 0:
         return B
     wide = np.zeros((m, width), dtype=dtype)
     wide[:, :k] = B

@@ -36,6 +36,8 @@ def save(model: Any, path: str | os.PathLike[str], *, embedding: bool = False) -
         estimator = pack(model.estimator, embedding)
         preparation = model.preparation.to_state()
         tree = {"content": "table", "preparation": preparation, "estimator": estimator}
+        if model.dictionary_ids is not None:
+            tree["dictionary_ids"] = [list(ids) for ids in model.dictionary_ids]
     else:
         tree = {"content": "estimator", "estimator": pack(model, embedding)}
     try:
@@ -82,10 +84,25 @@ def load(path: str | os.PathLike[str]) -> Any:
         if content.choice("content", ("estimator", "table")) == "estimator":
             return unpack(content.take("estimator"))
         preparation = _preparation(content.take("preparation"))
-        model = TableModel(preparation, unpack(content.take("estimator")))
+        estimator = unpack(content.take("estimator"))
+        # Tables saved from Python need not have ids.
+        ids = _dictionary_ids(content, estimator) if "dictionary_ids" in tree else None
+        model = TableModel(preparation, estimator, ids)
         if len(model.preparation.feature_names) != model.estimator.n_features_in_:
             raise ModelError("has a preparation for another estimator; save the model again")
         return model
+
+
+def _dictionary_ids(content: Fields, estimator: Any) -> tuple[tuple[Any, ...], ...]:
+    """Return the ids of the dictionary: one for every row of it."""
+    groups = content.items("dictionary_ids")
+    owners = getattr(estimator, "estimators_", [estimator])
+    sizes = [int(owner.n_components_) for owner in owners]
+    sound = all(isinstance(ids, list) for ids in groups) and sizes == [len(ids) for ids in groups]
+    if not sound or not all(isinstance(i, str | int | float) for ids in groups for i in ids):
+        allowed = "a list of numbers or texts for each dictionary, one for every row"
+        raise content.refuse("dictionary_ids", groups, allowed)
+    return tuple(tuple(ids) for ids in groups)
 
 
 def _preparation(tree: Tree) -> Any:

@@ -18,7 +18,11 @@ class TableModel(Savable):
         Which columns are used, and how they become numbers.
     estimator : ICPQR, KernelICPQR, DiffusionICPQR or ICPQRClassifier
         Fitted on the prepared table.
+    dictionary_ids : tuple of tuple, or None
+        Ids (numbers or texts) of the rows of the dictionary in the table, in the order of
+        `dictionary_indices_`; for a classifier one tuple per class. None if not known.
     """
 
     preparation: Any
     estimator: Any
+    dictionary_ids: tuple[tuple[Any, ...], ...] | None = None
