@@ -1,11 +1,13 @@
 """The command line as a user runs it: a process, its output, its exit code."""
 
+import json
 import os
-import subprocess
 import sys
 
 import pytest
 
+from command_line import Commands
+from command_line import isopivot as run
 from isopivot import __version__
 
 pytest.importorskip("typer")
@@ -19,18 +21,13 @@ PICTURES = {
 } | {"digits-rates.png"}
 
 
-def isopivot(*arguments, cwd=None, start=("-m", "isopivot.cli")):
-    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
-    return subprocess.run(
-        [sys.executable, *start, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-        cwd=cwd,
-        env=environment | {"PYTHONIOENCODING": "utf-8"},
-        timeout=300,
-    )
+WRITING, PACKAGE = 5, 6
+NAMES = ("fit", "transform", "score", "classify", "explain", "landmarks", "certify", "report")
+NAMES += ("demo", "reproduce")
+
+
+def isopivot(*arguments, cwd=None, start=("-m", "isopivot.cli"), **environment):
+    return run(*arguments, cwd=cwd, start=[sys.executable, *start], **environment)
 
 
 def table_rows(output, names=("digits", "swiss-roll")):
@@ -103,6 +100,47 @@ def test_help_has_an_example():
     assert "isopivot demo --out" in finished.stdout
 
 
+def test_every_command_has_an_example_and_the_statuses(tmp_path):
+    with Commands(tmp_path) as each:
+        first, *others = each([["--help"], *([name, "--help"] for name in NAMES)], tmp_path)
+    for name, finished in zip(NAMES, others, strict=True):
+        assert name in first.stdout
+        assert finished.returncode == 0
+        assert f"isopivot {name} " in finished.stdout.split("Example", 1)[1]
+        words = " ".join(finished.stdout.split())
+        assert "Exit status: 0 done, 1 the promise does not hold" in words
+
+
+def test_a_shell_completes_the_words():
+    asked = {"COMP_WORDS": "isopivot cer", "COMP_CWORD": "1"}
+    finished = isopivot(_ISOPIVOT_COMPLETE="complete_bash", **asked)
+    assert finished.returncode == 0
+    assert finished.stdout.split() == ["certify"]
+
+
+def test_help_waits_for_no_heavy_package():
+    code = (
+        "import sys, isopivot; known = set(sys.modules); from isopivot.cli import _app; "
+        "_app.build_app(); print(*{name.split('.')[0] for name in set(sys.modules) - known})"
+    )
+    loaded = isopivot(start=("-c", code)).stdout.split()
+    assert "typer" in loaded
+    heavy = {"numpy", "scipy", "sklearn", "pandas", "pyarrow", "matplotlib", "plotly", "onnx"}
+    assert not heavy & set(loaded)
+
+
+def test_demo_in_json(tmp_path, monkeypatch, capsys):
+    from isopivot import demo
+    from isopivot.cli._app import build_app
+
+    row = demo.Row("digits", "5%", 1.0, 3, 64, 1.9, 0.5, "fit", 0.1)
+    monkeypatch.setattr(demo, "run", lambda out, report: print("a table") or [row])
+    build_app()(["demo", "--json", "--out", str(tmp_path)], standalone_mode=False)
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["rows"][0]["n_components"] == 3
+    assert {os.path.basename(path) for path in answer["pictures"]} == PICTURES
+
+
 def test_version():
     assert isopivot("--version").stdout.split() == ["isopivot", __version__]
 
@@ -112,7 +150,7 @@ def test_a_file_in_the_way_is_one_line_not_a_traceback(tmp_path, inside):
     (tmp_path / "file").write_text("mine")
     target = tmp_path / "file" / inside
     finished = isopivot("demo", "--out", target)
-    assert finished.returncode == 1
+    assert finished.returncode == WRITING
     assert finished.stdout == ""
     (line,) = finished.stderr.splitlines()
     assert line.startswith(f"isopivot: cannot write to '{target}'")
@@ -124,7 +162,7 @@ def test_a_file_in_the_way_is_one_line_not_a_traceback(tmp_path, inside):
 def test_a_folder_that_may_not_be_written(tmp_path):
     tmp_path.chmod(0o500)
     finished = isopivot("demo", "--out", tmp_path)
-    assert finished.returncode == 1
+    assert finished.returncode == WRITING
     assert "Permission denied; choose a folder" in finished.stderr
 
 
@@ -132,7 +170,7 @@ def test_a_folder_that_may_not_be_written(tmp_path):
 def test_a_missing_extra_is_named_with_its_remedy(name):
     code = f"import sys; sys.modules[{name!r}] = None; from isopivot.cli import main; main()"
     finished = isopivot("demo", start=("-c", code))
-    assert finished.returncode == 1
+    assert finished.returncode == PACKAGE
     assert finished.stderr.splitlines() == [
         f"isopivot: the command line needs {name}; pip install {name}"
     ]

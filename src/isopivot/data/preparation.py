@@ -214,7 +214,7 @@ def _refuse_sparse(table: Table, plan: Preparation) -> None:
     if plan.scale != "none":
         raise FileError(
             f"{table.name} is sparse and scale {plan.scale!r} would fill its zeros; "
-            "use --scale none, or write it as a dense .npy"
+            "use no --standardize or --unit-box, or write it as a dense .npy"
         )
     if plan.impute is not None:
         raise FileError(f"{table.name} is sparse and has no gaps; leave --impute out")

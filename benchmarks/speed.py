@@ -1,0 +1,226 @@
+"""Sparse rows, kernels, single rows and many rows: each against what it cannot do without.
+
+    python benchmarks/speed.py                 all sections, some minutes on two cores
+    python benchmarks/speed.py sparse kernel   some of them
+
+Prints a Markdown table and writes `speed.json` and `speed.md` into `benchmarks/results`. Each
+section runs in a fresh process, so that no thread pool of another one spins beside it. The sparse
+section needs 20 Newsgroups under $ISOPIVOT_DATA and is left out without it.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+import measure
+
+HERE = Path(__file__).parent
+REPEATS = 5
+
+
+def seconds(call: Callable[[], Any], repeats: int = REPEATS) -> float:
+    """Median wall time of a call."""
+    taken = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def microseconds(call: Callable[[], Any], calls: int = 300) -> float:
+    """Median over repeats of the mean time of a short call, in microseconds."""
+    return 1e6 * seconds(lambda: [call() for _ in range(calls)], 9) / calls
+
+
+def extra_memory(call: Callable[[], Any], kept: Callable[[Any], list[np.ndarray]]) -> int:
+    """Peak bytes of Python and NumPy beyond what is kept."""
+    tracemalloc.start()
+    result = call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return max(0, peak - measure.total_bytes(kept(result)))
+
+
+# -- sections: each returns rows (what, value, unit, asked) -----------------------------------
+
+
+def section_sparse() -> list[tuple[str, float, str, str]]:
+    """20 Newsgroups counts, s = 300, against TruncatedSVD."""
+    from sklearn.decomposition import TruncatedSVD
+
+    from isopivot import icpqr
+
+    folder = os.environ.get("ISOPIVOT_DATA")
+    if folder is None:
+        return []
+    parts = np.load(Path(folder) / "news20" / "news20_counts.npz", allow_pickle=False)
+    arrays = (parts["data_train"].astype(np.float64), parts["indices_train"], parts["indptr_train"])
+    X = sparse.csr_matrix(arrays, shape=tuple(parts["shape_train"]))
+    ours = seconds(lambda: icpqr(X, n_components=300))
+    kept = lambda r: [r.coordinates, r.residuals, r.triangle]  # noqa: E731
+    extra = extra_memory(lambda: icpqr(X, n_components=300), kept)
+    theirs = seconds(lambda: TruncatedSVD(300, random_state=0).fit_transform(X), 3)
+    dense = X.shape[0] * X.shape[1] * 8
+    stored = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    return [
+        ("icpqr, 11314 x 31100 counts, s = 300", ours, "s", ""),
+        ("TruncatedSVD(300) / icpqr", theirs / ours, "x", ">= 3"),
+        ("extra memory / stored X", 100 * extra / stored, "%", "< 10"),
+        ("extra memory / dense X", 100 * extra / dense, "%", "no densified copy"),
+    ]
+
+
+def section_kernel() -> list[tuple[str, float, str, str]]:
+    """100,000 x 20, 1,000 pivots, against evaluating and solving those columns at once."""
+    from scipy.linalg import solve_triangular
+
+    from isopivot import KernelICPQR
+
+    X = np.random.default_rng(0).standard_normal((100_000, 20))
+    model = KernelICPQR(None, 1_000).fit(X)
+    ours = seconds(lambda: KernelICPQR(None, 1_000).fit(X), 3)
+    T, D, epsilon = model._extension.T, model.dictionary_, model.epsilon_
+
+    def at_once() -> np.ndarray:
+        d2 = D @ X.T
+        d2 *= -2.0
+        d2 += np.vecdot(D, D)[:, None] + np.vecdot(X, X)[None, :]
+        d2 /= -epsilon
+        K = np.exp(d2, out=d2)
+        return solve_triangular(T, K, lower=True, overwrite_b=True, check_finite=False)
+
+    floor = seconds(at_once, 3)
+    return [
+        ("KernelICPQR.fit, 100000 x 20, 1000 pivots", ours, "s", ""),
+        ("... / evaluating and solving the columns at once", ours / floor, "x", "<= 2"),
+        ("kernel entries evaluated / n s", model.certificate_.kernel_evaluations / 1e8, "x", ""),
+    ]
+
+
+def section_rows() -> list[tuple[str, float, str, str]]:
+    """One row, and a million rows."""
+    from sklearn.utils.validation import validate_data
+
+    from isopivot import ICPQR, KernelICPQR
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5_000, 50))
+    x, dtypes = X[:1], [np.float64, np.float32]
+    rows = []
+    for model in (ICPQR(None, 20).fit(X), KernelICPQR(None, 200).fit(X)):
+        check = microseconds(
+            lambda model=model: validate_data(
+                model, x, reset=False, accept_sparse="csr", dtype=dtypes
+            )
+        )
+        for name in ("transform", "distortion_rate"):
+            method = getattr(model, name)
+            beyond = microseconds(lambda method=method: method(x)) - check
+            asked = "< 100 beyond validation"
+            rows.append((f"{type(model).__name__}.{name}, one row of 50", beyond, "us", asked))
+    rows.append(("scikit-learn's validation of that row", check, "us", ""))
+    model = ICPQR(None, 20).fit(X)
+    many, Q = rng.standard_normal((1_000_000, 50)), rng.standard_normal((50, 20))
+    time.sleep(1.0)
+    ours = {name: seconds(lambda n=name: getattr(model, n)(many), 3) for name in METHODS}
+    floor = seconds(lambda: many @ Q, 3)
+    rows += [(f"{n}, 1000000 x 50, s = 20 / GEMM", t / floor, "x", "1") for n, t in ours.items()]
+    return rows
+
+
+METHODS = ("transform", "distortion_rate")
+
+
+def section_relaxation() -> list[tuple[str, float, str, str]]:
+    """gamma against s and time, 20000 x 600 decaying, mu as 180 exact pivots leave it."""
+    from cases import FULL, data
+    from isopivot import icpqr
+
+    X = data(next(case for case in FULL if case.name == "tall-decaying"))
+    mu = icpqr(X, n_components=180).certificate.mu_strict
+    exact = seconds(lambda: icpqr(X, mu=mu))
+    rows = []
+    for gamma in (1.0, 0.9, 0.8, 0.7, 0.5, 0.3):
+        result = icpqr(X, mu=mu, relaxation=gamma)
+        taken = seconds(lambda g=gamma: icpqr(X, mu=mu, relaxation=g))
+        what = f"relaxation {gamma:g}: s = {result.certificate.n_components}, "
+        what += f"{result.certificate.passes} passes, time / exact"
+        rows.append((what, taken / exact, "x", ""))
+    return rows
+
+
+def section_growth() -> list[tuple[str, float, str, str]]:
+    """How the time grows with n, m and s, one at a time, on decaying data."""
+    from cases import Case, data
+    from isopivot import icpqr
+
+    rows = []
+    base = {"n": 20_000, "m": 300, "s": 60}
+    for name, values in (
+        ("n", (5_000, 10_000, 20_000, 40_000, 80_000)),
+        ("m", (75, 150, 300, 600, 1_200)),
+        ("s", (15, 30, 60, 120, 240)),
+    ):
+        for value in values:
+            size = base | {name: value}
+            X = data(Case("growth", size["n"], size["m"], size["s"], "decaying"))
+            taken = seconds(lambda X=X, s=size["s"]: icpqr(X, n_components=s))
+            rows.append((f"growth {name} = {value}", 1e3 * taken, "ms", ""))
+    return rows
+
+
+SECTIONS = {
+    name.removeprefix("section_"): function
+    for name, function in list(globals().items())
+    if name.startswith("section_")
+}
+
+
+def table(results: dict[str, list[list[Any]]]) -> str:
+    """All sections as one Markdown table."""
+    lines = ["| | measured | asked |", "|---|---:|---|"]
+    for rows in results.values():
+        lines += [f"| {what} | {value:.3g} {unit} | {asked} |" for what, value, unit, asked in rows]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sections", nargs="*", help=f"of {', '.join(SECTIONS)}")
+    parser.add_argument("--here", help="run one section in this process and print it as JSON")
+    parser.add_argument("--out", type=Path, default=HERE / "results")
+    options = parser.parse_args()
+    if options.here:
+        print(json.dumps(SECTIONS[options.here]()))
+        return 0
+    results = {}
+    for name in options.sections or SECTIONS:
+        print(f"  {name}", file=sys.stderr, flush=True)
+        command = [sys.executable, __file__, "--here", name]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(done.stderr, file=sys.stderr)
+            return 1
+        results[name] = json.loads(done.stdout)
+    options.out.mkdir(parents=True, exist_ok=True)
+    everything = {"surroundings": measure.surroundings(), "results": results}
+    (options.out / "speed.json").write_text(json.dumps(everything, indent=2) + "\n")
+    (options.out / "speed.md").write_text(table(results))
+    print(table(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,5 @@
+"""``python -m isopivot.cli`` is ``isopivot``."""
+
+from isopivot.cli import main
+
+main()
