@@ -42,6 +42,7 @@ from isopivot.certificate import Certificate, Route
 EXPLICIT_BELOW = 1.0 / 16.0
 # Pairs (point, direction, feature) below which explicit residuals of all points are free.
 FREE_WORK = 1 << 27
+_HALVES = 64  # rows of a Gram matrix that are computed together
 _NO_PANEL: tuple[Any, Any] = (np.empty(0, dtype=np.intp), None)
 
 
@@ -287,20 +288,25 @@ class Orthonormal(Factor):
 
     def refresh(self, rows: Rows, stop2: float) -> None:
         """Bring `rows` (in increasing order) up to the current directions, none blurred."""
-        if self.points.in_place and len(rows):
-            self._packed_from = int(self.stage[rows].min())
-            self._packed = _native.packed(self.Q[self._packed_from :, :])
-        super().refresh(rows, stop2)
+        if self.points.in_place:
+            self._advance_in_place(rows[self.stage[rows] < self.s])
+        else:
+            super().refresh(rows, stop2)
         self.recompute(self._unsettled(rows, stop2, stale=False))
 
-    def _advance(self, rows: Rows, start: int) -> None:
-        if not self.points.in_place:
-            super()._advance(rows, start)
+    def _advance_in_place(self, rows: Rows) -> None:
+        """Project `rows`, each on what it has not seen yet, where they lie."""
+        if len(rows) == 0:
             return
-        mean, columns = self.points.mean, self._packed[:, start - self._packed_from :]
-        shift = None if mean is None else inner(mean[None, :], self.Q[start:, :])[0]
-        F = self.coordinates[start:, :]
-        captured2 = _native.project(self.points.X, rows, columns, shift, F)
+        # Rows that have seen as much are multiplied together.
+        rows = rows[np.argsort(self.stage[rows], kind="stable")]
+        starts = self.stage[rows]
+        first = int(starts[0])
+        V, mean = self.Q[first:, :], self.points.mean
+        shift = None if mean is None else inner(mean[None, :], V)[0]
+        F = self.coordinates[first:, :]
+        seen = starts - np.int32(first)
+        captured2 = _native.project(self.points.X, rows, seen, _native.packed(V), shift, F)
         known = (self.residual2, self.slack2, self.stage)
         _native.downdate(rows, captured2, self._unit, self.s, *known)
         self.residual2[self.pivots] = 0.0
@@ -422,7 +428,7 @@ class Cholesky(Factor):
     def gram(self, rows: Rows) -> Vector:
         """Return the Gram matrix of the residuals of fresh `rows`."""
         F = self._fresh(rows)
-        return np.asarray(self.source.block(rows, rows) - combined(F.T, F))
+        return np.asarray(self.source.block(rows, rows) - product(F.T, F))
 
     def extend(self, pivots: Rows, stop2: float) -> int:
         """Add the residual directions of fresh `pivots`; return how many were admitted."""
@@ -455,7 +461,7 @@ class Cholesky(Factor):
         # Eq. q_less_r_ij for all points and new directions at once.
         U = self.source.block(self.pivots[start:], part)
         if start:
-            U -= combined(self.T[start:, :start], self._F.filled[:start, part])
+            U -= product(self.T[start:, :start], self._F.filled[:start, part])
         return self._substitute(U, start)
 
     def _substitute(self, U: Vector, start: int) -> Vector:
@@ -467,8 +473,8 @@ class Cholesky(Factor):
         for block, inverse in self._inverses[1]:
             lo, hi = block.start - start, block.stop - start
             if lo:
-                U[lo:hi] -= combined(self.T[block, start : block.start], U[:lo])
-            U[lo:hi] = combined(inverse, U[lo:hi])
+                U[lo:hi] -= product(self.T[block, start : block.start], U[:lo])
+            U[lo:hi] = product(inverse, U[lo:hi])
         return U
 
     def _downdate(self, part: Rows | slice, captured2: Vector) -> None:
@@ -540,12 +546,19 @@ def orthonormalised(E: Array, Q: Array, stop2: float) -> tuple[Array, Vector]:
 
 
 def _gram(E: Array) -> Vector:
-    return to_numpy(inner(E, E)).astype(np.float64, copy=False)
+    if not _native.fits(E) or len(E) <= _HALVES:
+        return to_numpy(inner(E, E)).astype(np.float64, copy=False)
+    # It is symmetric: one triangle, in blocks.
+    G = np.empty((len(E), len(E)))
+    for block in (slice(lo, lo + _HALVES) for lo in range(0, len(E), _HALVES)):
+        G[block, : block.stop] = inner(E[block], E[: block.stop])
+        G[: block.stop, block] = G[block, : block.stop].T
+    return G
 
 
 def inner(A: Array, B: Array) -> Array:
     """Return `A @ B.T`: the inner products of two sets of rows."""
-    if not (_native.available(A) and _native.available(B)):
+    if not (_native.fits(A) and _native.fits(B)):
         return A @ B.T
     # What is multiplied with is copied: the smaller of the two.
     return _native.product(A, B.T) if len(B) <= len(A) else _native.product(B, A.T).T
@@ -553,9 +566,14 @@ def inner(A: Array, B: Array) -> Array:
 
 def combined(C: Array, Q: Array) -> Array:
     """Return `C @ Q`: sums of the rows of Q."""
-    if not _native.available(Q):
-        return C @ Q
-    return _native.product(np.ascontiguousarray(C), Q)
+    return product(C, Q) if _native.fits(Q) else C @ Q
+
+
+def product(A: Array, B: Array) -> Array:
+    """Return `A @ B`."""
+    if not _native.available(B):
+        return A @ B
+    return _native.product(np.ascontiguousarray(A), B)
 
 
 def _solved(L: Vector, E: Array) -> Array:

@@ -25,7 +25,8 @@ from isopivot.certificate import StoppedBy
 TIES = 64.0  # squared residuals within this many eps of the maximum are equal
 DEPTH = 1.0 / 16.0  # a panel ends when its largest squared residual fell by this factor
 ALL = 0.6  # part of the rows from which on it is better to refresh all of them
-PANEL = 128  # most rows in a panel; fewer where they would be a large part of the data
+PANEL = 256  # most rows in a panel; fewer where they would be a large part of the data
+YIELD = 8  # rows in a panel per pivot that the last one gave
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,10 @@ def greedy(
         end the loop there.
     """
     target = limit if n_components is None else n_components
-    refreshed = 0
+    refreshed, size = 0, PANEL // 2
     while factor.s < target:
         stop2 = _stop2(mu, factor.floor)
-        panel = next_panel(factor, stop2, eps, refreshed // 2)
+        panel = next_panel(factor, size, stop2, eps, refreshed // 2)
         refreshed = panel.refreshed
         if len(panel.rows) == 0:
             break
@@ -78,6 +79,7 @@ def greedy(
         room = target - factor.s
         order = panel_pivots(G, panel, stop2, room=room, relaxation=relaxation, eps=eps)
         factor.extend(panel.rows[order], stop2)
+        size = max(PANEL // 3, min(PANEL, YIELD * len(order)))
         if progress is not None and progress(factor.s, target) is True:
             target = n_components = factor.s
     factor.finish(_stop2(mu, factor.floor))
@@ -90,14 +92,16 @@ def _stop2(mu: float | None, floor: float) -> float:
     return min(max(mu or 0.0, floor), 1e150) ** 2
 
 
-def next_panel(factor: Orthonormal | Cholesky, stop2: float, eps: float, batch: int = 0) -> Panel:
-    """Return the rows of largest residual, all of them up to date.
+def next_panel(
+    factor: Orthonormal | Cholesky, size: int, stop2: float, eps: float, batch: int = 0
+) -> Panel:
+    """Return the `size` rows of largest residual, all of them up to date.
 
     Rows are refreshed from the largest bound downwards, in growing batches, until the
     leaders are up to date: rows whose stale bound is below theirs cannot matter. When many
     would have to be, all are. The first batch is as large as the last panel suggests.
     """
-    size = min(PANEL, max(64, factor.n // 24))
+    size = min(size, max(64, factor.n // 12))
     batch, refreshed = max(batch, size), 0
     while True:
         rows = leaders(factor, size, stop2, eps)

@@ -68,7 +68,7 @@ class Points:
         self.norms2 = self._centred_norms2(raw2) if center else raw2
         # Rows that can be gathered as they are, without scaling.
         self._plain = isinstance(X, np.ndarray) and X.flags.c_contiguous and not self.exponent
-        self.in_place = _native.available(X) and not self.exponent
+        self.in_place = _native.fits(X) and not self.exponent
         offset = 0.0 if self.mean is None else float(np.linalg.norm(to_numpy(self.mean)))
         self.reach: Vector = np.sqrt(raw2) + offset
 
@@ -93,7 +93,7 @@ class Points:
     def gram(self, rows: Rows) -> Vector:
         """Return the inner products of the rows, in float64."""
         Y = self.vectors(rows)
-        G = _native.product(Y, Y.T) if _native.available(Y) else Y @ Y.T
+        G = _native.product(Y, Y.T) if _native.fits(Y) else Y @ Y.T
         return to_numpy(G).astype(np.float64, copy=False)
 
     def zeros(self, n_rows: int, n_columns: int) -> Array:

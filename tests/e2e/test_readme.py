@@ -4,12 +4,15 @@ import contextlib
 import importlib.util
 import io
 import math
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
+from command_line import COMMAND, ENVIRONMENT
 from scipy.spatial.distance import pdist
 from scipy.stats import betabinom
 from sklearn.datasets import load_digits
@@ -23,6 +26,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+SHELL = re.findall(r"```sh\n(.*?)```\n```text\n(.*?)```", README, flags=re.DOTALL)
 
 
 def promised_output(block):
@@ -31,17 +35,43 @@ def promised_output(block):
     return [comment.split(": ")[0] for comment in comments]
 
 
-def test_there_are_two_examples():
-    assert len(BLOCKS) == 2
+def test_every_example_is_looked_at():
+    assert len(BLOCKS) == 4
+    assert len(SHELL) == 1
+    assert README.count("```") == 2 * (len(BLOCKS) + 2 * len(SHELL))
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=["reduce", "detect"])
-def test_example_prints_what_its_comments_say(block):
+@pytest.mark.parametrize("block", BLOCKS, ids=["reduce", "detect", "classify", "save"])
+def test_example_prints_what_its_comments_say(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         exec(compile(block, "README.md", "exec"), {})
-    assert len(promised_output(block)) == block.count("print(") >= 4
+    assert len(promised_output(block)) == block.count("print(") >= 3
     assert output.getvalue().splitlines() == promised_output(block)
+
+
+@pytest.mark.parametrize(("script", "shown"), SHELL, ids=["tables"])
+def test_commands_print_what_is_shown(script, shown, tmp_path):
+    for package in ("typer", "pandas", "plotly"):
+        pytest.importorskip(package)
+    path = f"{COMMAND.parent}{os.pathsep}{ENVIRONMENT['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=tmp_path,
+        env=ENVIRONMENT | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert without_sizes(done.stdout) == without_sizes(shown)
+    assert (tmp_path / "demo" / "report.html").stat().st_size > 1e6
+
+
+def without_sizes(text):
+    """Return text without the sizes of files: plotly's differs from version to version."""
+    return re.sub(r"\(\d+(\.\d+)? [kM]B\)", "(size)", text)
 
 
 def test_table_is_the_one_the_script_prints():
@@ -118,6 +148,6 @@ def test_saving_keeps_the_calibration(tmp_path):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
-@pytest.mark.parametrize("target", re.findall(r"\]\(([^)]+)\)", README))
+@pytest.mark.parametrize("target", re.findall(r"(?:\]\(|src=\"|srcset=\")([^)\"]+)", README))
 def test_link_leads_somewhere(target):
     assert (ROOT / target).is_file()

@@ -31,6 +31,11 @@ def rng():
     return np.random.default_rng(0)
 
 
+def zeros(rows):
+    """No row has seen a direction."""
+    return np.zeros(len(rows), dtype=np.int32)
+
+
 def slack(X, V):
     """Rounding of the inner products of two sets of rows, in the format of X."""
     sizes = np.linalg.norm(V, axis=1)[:, None] * np.linalg.norm(X, axis=1)[None, :]
@@ -44,7 +49,7 @@ def test_projections_of_chosen_rows(rng, n, m, k, dtype):
     shift = rng.standard_normal(k).astype(dtype)
     rows = np.sort(rng.choice(n, -(-n // 2), replace=False))
     F = np.full((k, n), 7.0, dtype=dtype)
-    captured2 = _native.project(X, rows, _native.packed(V), shift, F)
+    captured2 = _native.project(X, rows, zeros(rows), _native.packed(V), shift, F)
     wide, directions = X.astype(np.float64), V.astype(np.float64)
     expected = directions @ wide[rows].T - shift[:, None]
     room = slack(X[rows], V) + np.finfo(dtype).eps * np.abs(shift)[:, None]
@@ -67,24 +72,36 @@ def test_rows_may_lie_apart(rng):
     big = rng.standard_normal((40, 30))
     A, V = big[::3, 5:25], rng.standard_normal((6, 20))
     F = np.empty((6, len(A)))
-    _native.project(A, np.arange(len(A)), _native.packed(V), None, F)
+    rows = np.arange(len(A))
+    _native.project(A, rows, zeros(rows), _native.packed(V), None, F)
     assert_allclose(F, V @ A.T, atol=1e-13)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_the_first_directions_may_be_left_out(rng, dtype):
-    X, V = (rng.standard_normal((rows, 33)).astype(dtype) for rows in (50, 21))
-    columns = _native.packed(V)
-    for first in range(21):
-        F = np.empty((21 - first, 50), dtype=dtype)
-        _native.project(X, np.arange(50), columns[:, first:], None, F)
-        assert (np.abs(F - V[first:].astype(float) @ X.T) <= slack(X, V[first:])).all()
+def test_rows_that_have_seen_directions_skip_them(rng, dtype, threads, monkeypatch):
+    monkeypatch.setattr(_library, "threads_of_blas", lambda: threads)
+    monkeypatch.setattr(_library, "SMALL", 0)
+    X, V = (rng.standard_normal((rows, 3000)).astype(dtype) for rows in (300, 61))
+    whole = np.empty((61, 300), dtype=dtype)
+    rows = rng.permutation(300)
+    _native.project(X, rows, zeros(rows), _native.packed(V), None, whole)
+    starts = np.sort(rng.integers(0, 62, 300)).astype(np.int32)
+    F = whole.copy()
+    for row, start in zip(rows, starts, strict=True):
+        F[start:, row] = np.nan
+    captured2 = _native.project(X, rows, starts, _native.packed(V), None, F)
+    assert_array_equal(F, whole)  # also what was computed again
+    wanted = np.arange(61)[:, None] >= starts[None, :]
+    expected = (np.where(wanted, whole[:, rows], 0.0).astype(np.float64) ** 2).sum(axis=0)
+    assert_allclose(captured2, expected, rtol=1e-13)
 
 
 def test_what_cannot_be_read_in_place_is_said():
     X = np.ones((4, 6))
     assert _native.available(X)
     assert _native.available(X[::2])
+    assert not _native.fits(np.ones((2, 3000)))
     for other in (X.T, X[:, ::2], X.astype(int), X[::-1], X.astype(">f8"), X[0], [[1.0]]):
         assert not _native.available(other)
 

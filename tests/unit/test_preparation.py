@@ -449,8 +449,8 @@ def test_sparse_columns_can_be_chosen_and_be_labels():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"scale": "standardize"}, "would fill its zeros; use --scale none"),
-        ({"scale": "unit-box"}, "would fill its zeros; use --scale none"),
+        ({"scale": "standardize"}, "would fill its zeros; use no --standardize"),
+        ({"scale": "unit-box"}, "would fill its zeros; use no --standardize"),
         ({"impute": "median"}, "leave --impute out"),
     ],
 )

@@ -11,11 +11,12 @@ its products runs at half speed.
 """
 
 from isopivot._native.bookkeeping import downdate, leaders, outside, ready, unsettled
-from isopivot._native.products import available, packed, product, project, read_once, scatter
+from isopivot._native.products import available, fits, packed, product, project, read_once, scatter
 
 __all__ = [
     "available",
     "downdate",
+    "fits",
     "leaders",
     "outside",
     "packed",

@@ -21,7 +21,7 @@ _KNOWN = (_POINTER, _POINTER)  # squared residuals and the rounding they hide
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "rows_times": (
         *(*_MATRIX, _POINTER, _SIZE, _SIZE, *_MATRIX, _SIZE, _POINTER),
-        *(_POINTER, _SIZE, _SIZE, _FLAG, _POINTER),
+        *(_POINTER, _SIZE, _SIZE, _FLAG, _POINTER, _POINTER, *_MATRIX),
     ),
     "read_once": (*_MATRIX, _SIZE, _SIZE, _POINTER, _POINTER),
     "scatter": (*_MATRIX, _POINTER, _SIZE, *_MATRIX, _SIZE),
@@ -53,18 +53,31 @@ def library() -> Any:
     return loaded
 
 
-def shared(part: Callable[[int, int], None], n: int, work: int) -> None:
-    """Call `part(lo, hi)` on pieces that cover 0..n, one per thread."""
-    threads = 1 if work < SMALL else min(threads_of_blas(), max(1, n // 16))
+def shared(part: Callable[[int, int], None], n: int, work: int, weights: Any | None = None) -> None:
+    """Call `part(lo, hi)` on pieces that cover 0..n, one per thread, of equal weight."""
+    threads = threads_for(n, work)
     if threads == 1:
         part(0, n)
         return
-    # Pieces begin at multiples of eight rows, which are multiplied together.
-    cuts = [min(n, -(-n * t // (8 * threads)) * 8) for t in range(threads + 1)]
+    shares = [t / threads for t in range(threads + 1)]
+    ends = [n * share for share in shares] if weights is None else _cuts(weights, shares)
+    # Pieces begin at multiples of what is multiplied together: rows by 8, columns by 16.
+    cuts = [min(n, -(-int(end) // 16) * 16) for end in ends]
     others = [_pool().submit(part, *cuts[t : t + 2]) for t in range(1, threads)]
     part(cuts[0], cuts[1])
     for other in others:
         other.result()
+
+
+def _cuts(weights: Any, shares: list[float]) -> list[int]:
+    """Return where sorted work is to be cut so that every piece has its share."""
+    total = weights.cumsum()
+    return [int(total.searchsorted(share * total[-1])) for share in shares[:-1]] + [len(total)]
+
+
+def threads_for(n: int, work: int) -> int:
+    """Return how many threads pay for n rows or columns and so many multiplications."""
+    return 1 if work < SMALL else min(threads_of_blas(), max(1, n // 16))
 
 
 def threads_of_blas() -> int:

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from isopivot._native._library import library, shared
+from isopivot._native._library import library, shared, threads_for
 
 Matrix = npt.NDArray[Any]
 Numbers = npt.NDArray[np.float64]
+
+LONGEST = 1536  # numbers in a row; measured: at 3,000 a BLAS is 1.5 times as fast
 
 
 def available(A: Any) -> bool:
@@ -27,6 +29,14 @@ def available(A: Any) -> bool:
     )
 
 
+def fits(A: Any) -> bool:
+    """Return whether rows of `A` are short enough for this to beat a BLAS.
+
+    Longer ones leave too few columns in the second-level cache.
+    """
+    return available(A) and A.shape[1] <= LONGEST
+
+
 def packed(V: Matrix) -> Matrix:
     """Return the directions, rows of `V`, as columns that `project` can read from any one on."""
     k, m = V.shape
@@ -37,17 +47,25 @@ def packed(V: Matrix) -> Matrix:
 
 
 def project(
-    X: Matrix, rows: npt.NDArray[np.intp], columns: Matrix, shift: Matrix | None, F: Matrix
+    X: Matrix,
+    rows: npt.NDArray[np.intp],
+    starts: npt.NDArray[np.int32],
+    columns: Matrix,
+    shift: Matrix | None,
+    F: Matrix,
 ) -> Numbers:
-    """Write `V @ X[rows].T - shift` into `F[:, rows]`; return the sums of squares per row.
+    """Write `V @ X[rows].T - shift` into `F[:, rows]`; return sums of squares per row.
 
     Parameters
     ----------
     X : ndarray of shape (n, m)
         Rows lie one after the other, or with gaps.
     rows : ndarray
+    starts : ndarray of the shape of rows, int32
+        Direction from which on a row is wanted; best in increasing order. Earlier ones may
+        be computed again, to the same digits, but are not counted.
     columns : ndarray of shape (m, k or more)
-        The k directions V, packed; the first of them may be left out by slicing.
+        The k directions V, packed.
     shift : ndarray of shape (k,) or None
     F : ndarray of shape (k, n)
 
@@ -55,16 +73,16 @@ def project(
     -------
     ndarray of shape (len(rows),), float64
     """
-    captured2 = np.empty(len(rows))
+    captured2 = np.zeros(len(rows))
     chosen = np.ascontiguousarray(rows, dtype=np.int64)
-    _rows_times(X, chosen, columns, shift, F.T, captured2)
+    _rows_times(X, chosen, columns, shift, F.T, starts, captured2)
     return captured2
 
 
 def product(A: Matrix, B: Matrix) -> Matrix:
     """Return `A @ B`."""
     out = np.empty((A.shape[0], B.shape[1]), dtype=A.dtype)
-    _rows_times(A, None, padded(B, A.dtype), None, out, None)
+    _rows_times(A, None, padded(B, A.dtype), None, out)
     return out
 
 
@@ -104,34 +122,54 @@ def _rows_times(
     B: Matrix,
     shift: Matrix | None,
     out: Matrix,
-    captured2: Numbers | None,
+    starts: npt.NDArray[np.int32] | None = None,
+    captured2: Numbers | None = None,
 ) -> None:
     """Fill `out` (its rows chosen by `rows`, if given), on several threads."""
     function = getattr(library(), f"rows_times_{_format(X)}")
     n, m, k = X.shape[0] if rows is None else len(rows), X.shape[1], out.shape[1]
     shift = None if shift is None else np.ascontiguousarray(shift, dtype=X.dtype)
     size = X.itemsize
-    steps = [step // size for step in out.strides]
+    ldx, ldb, row_step, col_step = (
+        step // size for step in (X.strides[0], B.strides[0], *out.strides)
+    )
+    width = panel_width(m, size)
+    few = captured2 is None and threads_for(n, n * m * k) < threads_for(k, n * m * k)
+    gaps = few and ldb > 2 * width
 
-    def part(lo: int, hi: int) -> None:
-        at = 0 if rows is not None else lo
+    def part(rows_lo: int, rows_hi: int, lo: int = 0, hi: int = k) -> None:
+        at = 0 if rows is not None else rows_lo
+        panel = np.empty((m, min(width, hi - lo + 16)), dtype=X.dtype) if gaps else None
         function(
             X.ctypes.data + at * X.strides[0],
-            X.strides[0] // size,
-            None if rows is None else rows.ctypes.data + 8 * lo,
-            hi - lo,
+            ldx,
+            None if rows is None else rows.ctypes.data + 8 * rows_lo,
+            rows_hi - rows_lo,
             m,
-            B.ctypes.data,
-            B.strides[0] // size,
-            k,
-            None if shift is None else shift.ctypes.data,
-            out.ctypes.data + at * out.strides[0],
-            *steps,
+            B.ctypes.data + lo * size,
+            ldb,
+            hi - lo,
+            None if shift is None else shift.ctypes.data + lo * size,
+            out.ctypes.data + at * out.strides[0] + lo * out.strides[1],
+            row_step,
+            col_step,
             int(rows is not None),
-            None if captured2 is None else captured2.ctypes.data + 8 * lo,
+            None if starts is None else starts.ctypes.data + 4 * rows_lo,
+            None if captured2 is None else captured2.ctypes.data + 8 * rows_lo,
+            None if panel is None else panel.ctypes.data,
+            width,
         )
 
-    shared(part, n, n * m * k)
+    if few:
+        shared(lambda lo, hi: part(0, n, lo, hi), k, n * m * k)  # few rows: share the columns
+    else:
+        shared(part, n, n * m * k, None if starts is None else k + 4 - starts)
+
+
+def panel_width(m: int, size: int) -> int:
+    """Return how many columns of length m stay in the second-level cache: whole tiles."""
+    tile = 3 * 64 // size
+    return max(1, 786432 // size // max(1, m) // tile) * tile
 
 
 def padded(B: Matrix, dtype: Any) -> Matrix:
