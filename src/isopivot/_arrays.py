@@ -105,6 +105,16 @@ def ldexp(value: float, exponent: int) -> float:
         return math.inf
 
 
+def all_finite(values: Array) -> bool:
+    """Return whether no value is infinite or NaN."""
+    xp = namespace(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # One sum tells it without a second array, unless it overflows by itself.
+        if bool(xp.isfinite(xp.sum(values))):
+            return True
+    return bool(xp.all(xp.isfinite(values)))
+
+
 def safe_norm(vector: Array) -> float:
     """Return the Euclidean norm, whatever the scale of the entries."""
     values = to_numpy(vector).astype(np.float64)

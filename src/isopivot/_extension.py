@@ -18,6 +18,7 @@ from scipy import sparse
 from isopivot._arrays import (
     Array,
     Vector,
+    all_finite,
     binary_exponent,
     eps_of,
     namespace,
@@ -41,7 +42,7 @@ class Projection:
             F = _product(X, self.basis)
             if self.mean is not None:
                 F -= self.basis @ self.mean
-        if _finite(F):
+        if not isinstance(F, np.ndarray) or all_finite(F):
             return F
         # Sums of numbers near the largest float overflow though the result may not.
         e = binary_exponent(_largest_entry(X), eps_of(X))
@@ -159,10 +160,6 @@ def _product(X: Any, basis: Array) -> Array:
 
 def _norms2(Y: Any) -> Vector:
     return np.asarray(Y.power(2).sum(axis=1)).ravel() if sparse.issparse(Y) else np.vecdot(Y, Y)
-
-
-def _finite(F: Array) -> bool:
-    return bool(np.isfinite(F).all()) if isinstance(F, np.ndarray) else True
 
 
 def _largest_entry(X: Any) -> float:

@@ -251,7 +251,9 @@ class Orthonormal(Factor):
         """Return the Gram matrix of the residuals of fresh `rows`, in float64."""
         if self.residual2[rows].max() >= EXPLICIT_BELOW * self._reach2:
             F = to_numpy(self._fresh(rows)).astype(np.float64, copy=False)
-            return np.asarray(self.points.gram(rows) - combined(F.T, F))
+            # A thread pool of our own beside that of a BLAS would only get in its way.
+            seen = product(F.T, F) if self.points.in_place else F.T @ F
+            return np.asarray(self.points.gram(rows) - seen)
         E = self.residual_vectors(rows)
         G = _gram(E)
         self._set_exact(rows, np.diagonal(G))

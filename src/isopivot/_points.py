@@ -180,7 +180,10 @@ class Points:
 
     def _times_mean(self, rows: Selection) -> Vector:
         wide = self.xp.astype(self.raw(rows), self.xp.float64, copy=False)
-        return np.asarray(to_numpy(wide @ self.xp.astype(self.mean, self.xp.float64)))
+        mean = self.xp.astype(self.mean, self.xp.float64)
+        if _native.fits(wide):
+            return np.asarray(_native.product(wide, mean[:, None])[:, 0])
+        return np.asarray(to_numpy(wide @ mean))
 
 
 class SparsePoints(Points):

@@ -307,10 +307,14 @@ def _short_indices(X: Any) -> Any:
     return sparse.csr_matrix(parts, shape=X.shape)
 
 
+_FEW = 1 << 12  # products below which copying one side costs more than it saves
+
+
 def _products(X: Any, Y: Any) -> Vector:
     if sparse.issparse(X) and not sparse.issparse(Y):
         return np.asarray(X @ np.ascontiguousarray(Y.T))
-    if _native.available(X) and _native.available(Y):
+    few = X.shape[0] * Y.shape[0] < _FEW
+    if not few and _native.available(X) and _native.available(Y):
         return _native.product(X, Y.T)
     U = X @ Y.T
     return np.asarray(U.toarray() if sparse.issparse(U) else U, dtype=np.float64)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from isopivot._arrays import (
     Array,
     Vector,
+    all_finite,
     binary_exponent,
     eps_of,
     like,
@@ -87,8 +88,7 @@ def unrotated(F: Array, rotation: Array | None) -> Array:
 
 def finite(values: Array) -> Array:
     """Return `values`; raise where a result left the range of floating-point numbers."""
-    xp = namespace(values)
-    if not bool(xp.all(xp.isfinite(values))):
+    if not all_finite(values):
         raise ValueError(
             "got points whose coordinates or residuals exceed the largest floating-point number; "
             "allowed are norms below 1.8e308 (float64) or 3.4e38 (float32); divide the data by a "
