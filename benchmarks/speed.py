@@ -196,6 +196,27 @@ def table(results: dict[str, list[list[Any]]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def draw_growth(rows: list[list[Any]], path: Path) -> None:
+    """Time against n, m and s, one panel each, on logarithmic axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 3.4), layout="constrained", dpi=110)
+    axes = figure.subplots(1, 3, sharey=True)
+    for ax, name in zip(axes, "nms", strict=True):
+        points = [(int(w.split("=")[1]), v) for w, v, *_ in rows if w.startswith(f"growth {name} ")]
+        x, y = (np.array(values) for values in zip(*points, strict=True))
+        ax.loglog(x, y, "-o")
+        ax.loglog(x, y[-1] * x / x[-1], "--", color="grey", label="slope 1")
+        ax.set_xticks(x, labels=[f"{value:,}" for value in x])
+        ax.minorticks_off()
+        ax.set_xlabel(name)
+        ax.legend()
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("icpqr (ms)")
+    figure.suptitle("decaying data; from n = 20,000, m = 300, s = 60, one varied")
+    figure.savefig(path)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sections", nargs="*", help=f"of {', '.join(SECTIONS)}")
@@ -218,6 +239,8 @@ def main() -> int:
     everything = {"surroundings": measure.surroundings(), "results": results}
     (options.out / "speed.json").write_text(json.dumps(everything, indent=2) + "\n")
     (options.out / "speed.md").write_text(table(results))
+    if "growth" in results:
+        draw_growth(results["growth"], options.out / "growth.png")
     print(table(results))
     return 0
 
