@@ -149,7 +149,13 @@ def _solve(T: Vector, U: Vector) -> Vector:
     """Return the solution of T f = u for every column: Algorithm 3 (errata 6)."""
     if len(T) == 0:
         return np.zeros((0, U.shape[1]))
-    return np.asarray(scipy.linalg.solve_triangular(T, U, lower=True, check_finite=False))
+    if not T.flags.c_contiguous:
+        return np.asarray(scipy.linalg.solve_triangular(T, U, lower=True, check_finite=False))
+    # What solve_triangular calls, without the 50 microseconds around it.
+    solution, info = scipy.linalg.lapack.dtrtrs(T.T, U, lower=0, trans=1)
+    if info:
+        raise np.linalg.LinAlgError(f"the dictionary is singular at member {info - 1}")
+    return np.asarray(solution)
 
 
 def _product(X: Any, basis: Array) -> Array:
