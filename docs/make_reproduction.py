@@ -47,15 +47,16 @@ def section(folder: Path, name: str) -> str:
     return re.sub(r"\]\(([^)/]+\.png)\)", r"](img/reproduction/\1)", text)
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, commit: str | None = None) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     for picture in folder.glob("*.png"):
         shutil.copy(picture, PICTURES / picture.name)
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    if commit is None:
+        command = ["git", "rev-parse", "--short", "HEAD"]
+        commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     parts = [HEAD.format(commit=commit), *(section(folder, name) for name in ORDER)]
     (DOCS / "reproduction.md").write_text("\n".join(parts), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

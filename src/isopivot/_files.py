@@ -29,7 +29,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     Raises
     ------
     OSError
-        Where the folder is missing or cannot be written, or `path` is a folder.
+        Where the folder is missing or cannot be written, or `path` is not an ordinary file.
 
     Notes
     -----
@@ -50,6 +50,11 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"got the folder {os.fspath(path)!r}; allowed is a file; name one")
+    if target.exists() and not target.is_file():
+        raise OSError(
+            f"got the device or pipe {os.fspath(path)!r}; allowed is a file, which can be replaced "
+            "as a whole; name one"
+        )
     mode = _mode_for(target)
     handle, name = _temporary_beside(target, os.fspath(path))
     os.close(handle)

@@ -12,13 +12,13 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
-from command_line import COMMAND, ENVIRONMENT
 from scipy.spatial.distance import pdist
 from scipy.stats import betabinom
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from command_line import COMMAND, ENVIRONMENT
 from isopivot import ICPQR, actual_distortion
 
 ROOT = Path(__file__).resolve().parents[2]

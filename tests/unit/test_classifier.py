@@ -238,6 +238,38 @@ def test_one_group_cannot_be_split():
         ICPQRClassifier().fit(X, y, groups=np.zeros(10))
 
 
+def test_groups_are_one_value_of_one_kind_per_row():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=r"groups of shape .* allowed is one value per row"):
+        ICPQRClassifier().fit(X, y, groups=np.zeros((150, 2)))
+    with pytest.raises(ValueError, match="groups of several kinds"):
+        ICPQRClassifier().fit(X, y, groups=np.array([1, "a"] * 75, dtype=object))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        ICPQRClassifier(0.5).fit(X, y, groups=[1, 2])
+
+
+def test_one_row_per_class_leaves_the_means_to_choose():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 120)
+    X = rng.standard_normal((120, 6))
+    X[np.arange(120), y] += 4
+    model = ICPQRClassifier(validation_fraction=0.97, random_state=0).fit(X, y)
+    assert len(model.validation_) == 2  # the means alone, or all that there is
+    assert model.score(X, y) > 0.9
+
+
+def test_a_held_out_outlier_does_not_make_the_chosen_mu_unreachable():
+    rng = np.random.default_rng(0)
+    bases = rng.standard_normal((2, 4, 20))
+    y = np.repeat([0, 1], 60)
+    X = np.einsum("ni,nij->nj", rng.standard_normal((120, 4)), bases[y])
+    X += 0.01 * rng.standard_normal(X.shape)
+    X[0] *= 1e6
+    for seed in range(12):
+        model = ICPQRClassifier(random_state=seed).fit(X.astype(np.float32), y)
+        assert np.isfinite(model.mu_)
+
+
 # -- small and odd data -------------------------------------------------------------------------
 
 
@@ -293,6 +325,13 @@ def test_any_finite_scale(scale):
     assert np.isfinite(scaled.predict_proba(X * scale)).all()
 
 
+@pytest.mark.parametrize("scale", [1e-170, 1e160])
+def test_a_kernel_says_when_squared_distances_are_no_floats(scale):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="allowed is data whose squared distances are floats"):
+        ICPQRClassifier(kernel="rbf").fit(X * scale, y)
+
+
 def test_float32_rows_keep_their_format(digits):
     train, test, y_train, y_test = digits
     model = ICPQRClassifier(random_state=0).fit(train.astype(np.float32), y_train)
@@ -332,6 +371,8 @@ def test_the_rejected_label_is_of_the_kind_of_y():
     with pytest.raises(ValueError, match="reject_label=1, which is also a class"):
         ICPQRClassifier(0.1, reject=True, reject_label=1).fit(X, y)
     assert ICPQRClassifier(0.1).fit(X, names).score(X, names) == 1.0
+    with pytest.raises(ValueError, match="labels True and False, which leave room for no third"):
+        ICPQRClassifier(0.1, reject=True).fit(X, y == 1)
 
 
 # -- parameters ---------------------------------------------------------------------------------

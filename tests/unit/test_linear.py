@@ -231,3 +231,14 @@ def test_output_names_are_the_class_and_a_number(model):
     names = model.get_feature_names_out()
     assert names[0] == "icpqr0"
     assert len(names) == model.n_components_
+
+
+def test_calibration_warns_where_dependent_features_hide_that_all_is_spanned():
+    """A constant and a repeated column: five members span what eight features vary in."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 5))
+    X = np.column_stack([X, np.ones(300), X[:, 0], X[:, 1]])
+    model = ICPQR(mu="0.1%").fit(X[:200])
+    assert model.n_components_ == 5
+    with pytest.warns(UserWarning, match="dictionary of 5 members spans all that the normal rows"):
+        model.calibrate(X[200:], 0.05)

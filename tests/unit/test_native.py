@@ -1,6 +1,8 @@
 """The compiled functions give what NumPy gives."""
 
 import multiprocessing
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -102,6 +104,8 @@ def test_what_cannot_be_read_in_place_is_said():
     assert _native.available(X)
     assert _native.available(X[::2])
     assert not _native.fits(np.ones((2, 3000)))
+    odd = np.zeros(8 * 24 + 1, dtype=np.uint8)[1:].view(np.float64).reshape(4, 6)
+    assert not _native.available(odd)
     for other in (X.T, X[:, ::2], X.astype(int), X[::-1], X.astype(">f8"), X[0], [[1.0]]):
         assert not _native.available(other)
 
@@ -196,6 +200,22 @@ def test_pieces_cover_all_rows_once(threads, n, monkeypatch):
     _library.shared(lambda lo, hi: pieces.append((lo, hi)), n, 1 << 30)
     covered = np.concatenate([np.arange(lo, hi) for lo, hi in pieces])
     assert_array_equal(np.sort(covered), np.arange(n))
+
+
+def test_a_fit_after_the_main_thread_ended():
+    code = (
+        "import threading, time, numpy as np\n"
+        "from isopivot import icpqr\n"
+        "from isopivot._native import _library\n"
+        "_library.threads_of_blas = lambda: 2\n"
+        "X = np.random.default_rng(0).standard_normal((4000, 100))\n"
+        "def work():\n"
+        "    time.sleep(0.5)\n"
+        "    print(len(icpqr(X, n_components=20).pivots))\n"
+        "threading.Thread(target=work).start()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["20"]
 
 
 def _fit(seed):

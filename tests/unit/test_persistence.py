@@ -435,3 +435,13 @@ def test_the_header_is_where_the_format_says(small):
         assert json.loads(archive.read("model.json"))["estimator"]["estimator"] == "ICPQR"
         with archive.open("0.npy") as member:
             assert np.load(member, allow_pickle=False).ndim == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="got the device or pipe"), atomic_path(pipe):
+        pass
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [pipe]

@@ -63,10 +63,18 @@ def shared(part: Callable[[int, int], None], n: int, work: int, weights: Any | N
     ends = [n * share for share in shares] if weights is None else _cuts(weights, shares)
     # Pieces begin at multiples of what is multiplied together: rows by 8, columns by 16.
     cuts = [min(n, -(-int(end) // 16) * 16) for end in ends]
-    others = [_pool().submit(part, *cuts[t : t + 2]) for t in range(1, threads)]
+    others = [_started(part, *cuts[t : t + 2]) for t in range(1, threads)]
     part(cuts[0], cuts[1])
     for other in others:
-        other.result()
+        other()
+
+
+def _started(part: Callable[[int, int], None], lo: int, hi: int) -> Callable[[], object]:
+    """Return what waits for the piece, begun on another thread while there still are any."""
+    try:
+        return _pool().submit(part, lo, hi).result
+    except RuntimeError:  # the interpreter is shutting down and starts no more of them
+        return lambda: part(lo, hi)
 
 
 def _cuts(weights: Any, shares: list[float]) -> list[int]:

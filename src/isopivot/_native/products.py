@@ -22,6 +22,7 @@ def available(A: Any) -> bool:
         and A.ndim == 2
         and A.dtype in (np.float64, np.float32)
         and A.dtype.isnative
+        and A.flags.aligned
         and A.strides[1] == A.itemsize
         and A.strides[0] >= 0
         and A.strides[0] % A.itemsize == 0

@@ -345,15 +345,15 @@ class DictionaryEstimator(
         rate = check_false_alarm_rate(false_alarm_rate)
         rates = np.sort(to_numpy(normal_rates))
         rank = conformal_rank(len(rates), rate)
-        self._warn_if_blind()
+        self._warn_if_blind(float(rates[rank - 1]))
         # Below the floor rates are rounding: a larger threshold keeps the promise.
         threshold = max(float(rates[rank - 1]), self.certificate_.accuracy_floor)
         self._set_threshold(threshold)
         self.calibration_ = Calibration(float(rate), len(rates), rank, threshold)
         return self
 
-    def _warn_if_blind(self) -> None:
-        """Warn where no point can ever be called an anomaly."""
+    def _warn_if_blind(self, rate: float) -> None:
+        """Warn where points like the normal ones can never be called anomalies."""
 
     def explain(self, X: Any, n_neighbors: int = 5) -> Explanation:
         """Return why points have their distortion rates.

@@ -26,6 +26,7 @@ from isopivot._validation import (
     resolve_mu,
     with_remedies,
 )
+from isopivot.certificate import AccuracyError
 from isopivot.estimators._base import DictionaryEstimator
 from isopivot.estimators._parts import missed_norms
 from isopivot.estimators._savable import Savable
@@ -183,6 +184,8 @@ class ICPQRClassifier(Savable, ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if self.reject:
             check_reject_label(self.reject_label, self.classes_)
+        if groups is not None:
+            groups = checked_groups(groups, codes)
         unit = self._unit_epsilon(X)
         scales = as_list(self.epsilon_scale) if unit is not None else [None]
         self.validation_: Vector | None = None
@@ -192,8 +195,17 @@ class ICPQRClassifier(Savable, ClassifierMixin, BaseEstimator):
             self.validation_ = self._validate_choices(X, codes, split, unit, scales)
             best, scale = best_choice(self.validation_)
             mu = best if self._automatic else self.mu
-        self._assign(self._fit_classes(X, codes, mu, self._epsilon(unit, scale)), scale)
+        self._assign(self._refitted(X, codes, mu, self._epsilon(unit, scale)), scale)
         return self
+
+    def _refitted(self, X: Any, codes: Rows, mu: Any, epsilon: float | str) -> list[Any]:
+        try:
+            return self._fit_classes(X, codes, mu, epsilon)
+        except AccuracyError:
+            if not self._automatic:
+                raise
+            # A held-out outlier raised the floor above the mu chosen: go down to the floor.
+            return self._fit_classes(X, codes, 0.0, epsilon)
 
     @property
     def _automatic(self) -> bool:
@@ -299,8 +311,7 @@ class ICPQRClassifier(Savable, ClassifierMixin, BaseEstimator):
         if groups is None:
             held = stratified_part(codes, self.validation_fraction, random)
         else:
-            check_consistent_length(codes, groups)
-            held = grouped_part(codes, np.asarray(groups), self.validation_fraction, random)
+            held = grouped_part(codes, groups, self.validation_fraction, random)
         training = np.setdiff1d(np.arange(len(codes)), held)
         return training, held if len(held) else training
 
@@ -412,6 +423,11 @@ def as_list(value: Any) -> list[Any]:
 
 def check_reject_label(label: Any, classes: npt.NDArray[Any]) -> None:
     """Raise unless `label` is of the kind of the classes and none of them."""
+    if classes.dtype.kind == "b":
+        raise ValueError(
+            f"got reject_label={label!r} for labels True and False, which leave room for no third; "
+            "allowed are numbers or strings; convert y"
+        )
     numeric = isinstance(label, Real) and not isinstance(label, bool)
     text = isinstance(label, str)
     wanted_text = isinstance(classes[0], str)
@@ -426,6 +442,22 @@ def check_reject_label(label: Any, classes: npt.NDArray[Any]) -> None:
             f"got reject_label={label!r}, which is also a class; allowed is a label that is not "
             "in y; pass another one"
         )
+
+
+def checked_groups(groups: Any, codes: Rows) -> Rows:
+    """Return the groups as numbers; raise unless there is one per row."""
+    check_consistent_length(codes, groups)
+    values = np.asarray(groups)
+    if values.ndim != 1:
+        raise ValueError(
+            f"got groups of shape {values.shape}; allowed is one value per row; pass a vector"
+        )
+    try:
+        return np.asarray(np.unique(values, return_inverse=True)[1])
+    except TypeError as error:
+        raise ValueError(
+            "got groups of several kinds; allowed are numbers or strings, not both; convert them"
+        ) from error
 
 
 def stratified_part(codes: Rows, fraction: float, random: Any) -> Rows:
@@ -461,8 +493,8 @@ def candidates(models: list[Any], largest: float) -> list[float]:
     # What all rows can certify may be less than what the fitted part can.
     above = values[values > 4.0 * floor]
     mus = np.concatenate([[max(largest, values[0])], np.nextafter(above, 0.0)])
-    if len(above) < len(values):
-        mus[-1] = 0.0
+    if len(above) < len(values):  # the last state is that at the floor
+        mus = np.append(mus[: max(1, len(above))], 0.0)
     chosen = np.unique(np.linspace(0, len(mus) - 1, CANDIDATES).round().astype(int))
     return [float(value) for value in mus[chosen]]
 

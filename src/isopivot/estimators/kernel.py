@@ -72,11 +72,7 @@ class KernelChoice(DictionaryEstimator):
                 'distances; pass epsilon="median" or rescale the data'
             )
         self.epsilon_ = float(times_power_of_two(np.float64(epsilon), 2 * frame.exponent))
-        if not 0.0 < self.epsilon_ < math.inf:
-            raise ValueError(
-                f"got data whose largest entry is about 2**{frame.exponent}; allowed is data "
-                "whose squared distances are floats; divide the data by a constant"
-            )
+        check_epsilon_range(self.epsilon_, frame)
         return epsilon
 
     def _assign(self, X: Any, result: Factorization) -> None:
@@ -401,7 +397,19 @@ def pooled_epsilon(X: Any, kernel: str) -> float:
     """Return the median squared distance of the rows in the kernel's metric and data units."""
     frame = frame_of(X, kernel)
     sample = median_epsilon(X, kernel, frame.of)
-    return float(times_power_of_two(np.float64(sample), 2 * frame.exponent))
+    with np.errstate(over="ignore", under="ignore"):
+        epsilon = float(times_power_of_two(np.float64(sample), 2 * frame.exponent))
+    check_epsilon_range(epsilon, frame)
+    return epsilon
+
+
+def check_epsilon_range(epsilon: float, frame: Frame) -> None:
+    """Raise where squared distances leave the range of floats."""
+    if not 0.0 < epsilon < math.inf:
+        raise ValueError(
+            f"got data whose largest entry is about 2**{frame.exponent}; allowed is data "
+            "whose squared distances are floats; divide the data by a constant"
+        )
 
 
 def check_epsilon(epsilon: Any, scale: Any) -> None:

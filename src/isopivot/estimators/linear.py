@@ -179,14 +179,17 @@ class ICPQR(DictionaryEstimator):
     def _basis_of(self, k: int) -> Array | None:
         return self._extension.basis[:k, :] if isinstance(self._extension, Projection) else None
 
-    def _warn_if_blind(self) -> None:
+    def _warn_if_blind(self, rate: float) -> None:
         if self.n_components_ == self.n_features_in_:
-            warnings.warn(
-                f"the dictionary spans all {self.n_features_in_} features: every residual is "
-                "rounding, and no point will be called an anomaly; raise mu, or use KernelICPQR",
-                UserWarning,
-                stacklevel=3,
-            )
+            seen = f"the dictionary spans all {self.n_features_in_} features: every residual is "
+            seen += "rounding, and no point will be called an anomaly"
+        elif rate <= self.certificate_.accuracy_floor:  # constant or dependent features
+            seen = f"the dictionary of {self.n_components_} members spans all that the normal rows "
+            seen += "vary in: their rates are rounding, and no point like them will be called an "
+            seen += "anomaly"
+        else:
+            return
+        warnings.warn(f"{seen}; raise mu, or use KernelICPQR", UserWarning, stacklevel=4)
 
     def _offset_norm(self) -> float:
         return 0.0 if self.mean_ is None else safe_norm(self.mean_)
