@@ -10,7 +10,7 @@ Legend (the paper's symbols; rows of X are points, the paper's A is X.T):
 Residuals only ever shrink, so a point need not be looked at each time the basis grows: it
 keeps the `stage` (number of directions) its residual was last brought up to, and its stale
 `residual2` is an upper bound. `refresh` brings chosen points up to date. Every pair of a
-point and a direction is computed exactly once, as part of one matrix product.
+point and a direction is counted exactly once, as part of one matrix product.
 """
 
 from __future__ import annotations

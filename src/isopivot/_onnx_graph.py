@@ -134,6 +134,6 @@ def _package() -> Any:
         import onnx.numpy_helper
     except ImportError as error:
         raise ImportError(
-            'exporting a model needs the package onnx; pip install "isopivot[onnx]"'
+            'exporting a model needs the package onnx; pip install onnx'
         ) from error
     return onnx

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from isopivot._arrays import to_numpy
 from isopivot._onnx_extension import placed
 from isopivot._onnx_graph import Graph, Output
-from isopivot.estimators import ICPQR, ICPQRClassifier, KernelICPQR
+from isopivot.estimators import ICPQR, ICPQRClassifier, KernelICPQR, TableModel
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -82,6 +82,11 @@ def to_onnx(model: Any) -> ModelProto:
 
 def _estimators_of(model: Any) -> list[Any]:
     """Return the estimators that the graph is made of; raise for other models."""
+    if isinstance(model, TableModel):
+        raise ValueError(
+            "got a TableModel; allowed are ICPQR, KernelICPQR and ICPQRClassifier; pass "
+            "model.estimator, and prepare its input with model.preparation outside of the graph"
+        )
     if not isinstance(model, ICPQR | KernelICPQR | ICPQRClassifier):
         raise ValueError(
             f"got a {type(model).__name__}; allowed are ICPQR, KernelICPQR and ICPQRClassifier; "

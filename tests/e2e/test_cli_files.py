@@ -262,6 +262,84 @@ def test_scores_and_the_conformal_threshold(folder, each):
     assert set_by.json["anomalies"] == scores["anomaly"].sum() < 20
     assert shown.stdout == (folder / "set.csv").read_text()
     assert "rows are anomalies" in shown.stderr
+    assert "set to give 1% of normal rows a false alarm" in shown.stderr
+    assert shown.stderr.splitlines()[-1].startswith("Only this run has this threshold")
+
+
+@pytest.mark.usefixtures("fits")
+@pytest.mark.parametrize("name", ["linear", "rotated"])
+def test_a_calibrated_model_is_kept(folder, each, name):
+    first = load(folder / name)
+    target = f"calibrated-{name}"
+    calibrated = ["--false-alarm-rate", "1%", "--calibrate", "normal.csv"]
+    first.save(folder / target, embedding=hasattr(first.estimator, "embedding_"))
+    scored, again, why, page = each(
+        [
+            ["score", target, "new.csv", "-o", "kept.csv", *calibrated, "--save-model", target],
+            ["score", target, "new.csv", "-o", "again.csv", "--json"],
+            ["explain", target, "new.csv", "--row", "2003", "--json"],
+            ["report", target, "new.csv", "-o", "kept.html"],
+        ]
+    )
+    assert scored.stdout.splitlines()[-1] == f"Model with this threshold: {target}"
+    normal = table(folder / "normal.csv")[NAMES]
+    threshold = first.estimator.calibrate(normal, 0.01).threshold_
+    kept = load(folder / target)
+    assert again.json["threshold"] == why.json["threshold"] == kept.estimator.threshold_
+    assert kept.estimator.threshold_ == threshold
+    assert again.json["false_alarm_rate"] == 0.01
+    assert (folder / "again.csv").read_text() == (folder / "kept.csv").read_text()
+    assert kept.dictionary_ids == first.dictionary_ids
+    assert hasattr(kept.estimator, "embedding_") == (name == "rotated")
+    assert page.returncode == 0
+    assert f'"thresholdText":"{threshold:.6g}"' in (folder / "kept.html").read_text()
+
+
+@pytest.mark.usefixtures("fits")
+def test_other_rows_in_the_number_of_the_fitted_ones_calibrate(folder, each):
+    frame = table(folder / "train.csv")
+    flat = frame.assign(**{name: frame[name] / 2 for name in NAMES})
+    flat.to_csv(folder / "half.csv", index=False)
+    asked = ["--false-alarm-rate", "5%", "--calibrate"]
+    done = each(
+        [
+            ["fit", "train.csv", "--id", "name", "--drop", "kind", "--mu", "1e9", "-m", "none"],
+            ["score", "none", "new.csv", "-o", "n.csv", *asked, "half.csv"],
+            ["score", "none", "new.csv", "-o", "n.csv", *asked, "train.csv"],
+            ["score", "kernel", "new.csv", "-o", "n.csv", *asked, "train.csv"],
+            ["score", "diffusion", "new.csv", "-o", "n.csv", *asked, "train.csv"],
+        ]
+    )
+    assert [one.returncode for one in done] == [0, 0, 2, 2, 2]
+
+
+def test_one_row_and_equal_rows_are_called_what_they_are(folder, each):
+    (folder / "one.csv").write_text("a,b\n1,2\n")
+    (folder / "equal.csv").write_text("a,b\n1,2\n1,2\n")
+    one, checked, equal, piped = each(
+        [
+            ["fit", "one.csv", "-m", "one"],
+            ["certify", "one", "one.csv"],
+            ["fit", "equal.csv", "-m", "equal"],
+            ["score", "equal", "one.csv", "-o", "scores.csv"],
+        ]
+    )
+    assert "fitted to 1 row of 2 features" in one.stdout
+    assert "One row has no distances to keep" in one.stdout
+    assert "smaller --mu" not in one.stdout + equal.stdout
+    assert "1 fitted row has no pairs, so there was nothing to measure." in checked.stdout
+    assert "Nothing was kept, because all rows are equal." in equal.stdout
+    assert piped.stdout.startswith("None of 1 rows is an anomaly: no distortion rate exceeds")
+
+
+def test_a_model_of_a_table_shows_its_sizes(folder, fits):
+    kept = fits["linear"]["certificate"]["n_components"]
+    assert repr(load(folder / "linear")) == (
+        f"TableModel(ICPQR, dictionary rows: {kept}, features: 5)"
+    )
+    classes = load(folder / "classes")
+    kept = sum(part.n_components_ for part in classes.estimator.estimators_)
+    assert repr(classes).startswith(f"TableModel(ICPQRClassifier, dictionary rows: {kept},")
 
 
 @pytest.mark.usefixtures("fits")

@@ -35,7 +35,10 @@ class Exploit:
 def text_files(folder):
     contents = {
         "good.csv": "a,b,c\n1,2,x\n3,5,y\n4,1,x\n2,2,y\n9,3,x\n",
+        "pair.csv": "a,b,c\n1,2,x\n3,4,y\n",
         "empty.csv": "",
+        "dates.csv": "when,a\n2024-01-31 12:30,1\n2024-02-01 00:00,2\n",
+        "names.csv": "who,a\n" + "".join(f"person {i},{i}\n" for i in range(30)),
         "ragged.csv": "a,b\n1,2\n3\n",
         "words.csv": "a,b\n1,2\n3,hello\n",
         "gaps.csv": "a,b\n1,2\n,4\n3,1\n",
@@ -109,6 +112,8 @@ BAD_TABLES = [
     (fit("folder.csv"), "is a folder; name a file"),
     (fit("ragged.csv"), "line 3 has 1 cells.*mend that line"),
     (fit("words.csv"), "column 'b' holds 'hello' in row 2.*--one-hot"),
+    (fit("dates.csv"), r"number; --drop 'when' leaves it out; dates(?!.*--one-hot)"),
+    (fit("names.csv"), r"number; --drop 'who'.*different; --id 'who'(?!.*--one-hot)"),
     (fit("gaps.csv"), "'a' has no value in row 2.*--impute median.*--drop-missing"),
     (fit("twice.csv"), "more than one column named 'a'; give every column a name"),
     (fit("header.csv"), "no rows; give at least one row"),
@@ -139,7 +144,7 @@ BAD_TABLES = [
 BAD_MODELS = [
     ("missing.model", "is not there; save a model first"),
     ("empty.model", "is empty; allowed is a model file"),
-    ("text.model", "is a text file; allowed is a model file"),
+    ("text.model", "is a text file; allowed is a model file; pass one that isopivot fit wrote"),
     ("junk.model", "is no model file"),
     ("folder.model", "is a folder; allowed is a model file"),
     ("pickle.model", "is a pickle, which may run code and is never opened"),
@@ -151,14 +156,16 @@ BAD_MODELS = [
 ]
 # Each command asks for the model in its own way.
 ASKING = ["transform", "score", "classify", "certify", "report", "explain"]
+CALIBRATED = ["score", "good.model", "good.csv", "--false-alarm-rate", "1%", "--calibrate"]
 BAD_USAGE = [
     (["--nonsense"], "[Nn]o such option: --nonsense"),
     (["frobnicate"], "No such command"),
     (["fit", "good.csv"], "Missing option '--model'"),
     (fit("good.csv", "--nonsense"), "[Nn]o such option: --nonsense.*see isopivot fit --help"),
-    (fit("good.csv", "--mu", "much"), "got --mu much; give a number"),
-    (fit("good.csv", "--mu", "5x%", "--drop", "c"), "got mu='5x%'; allowed are"),
-    (fit("good.csv", "--mu", "-1", "--drop", "c"), "got mu=-1.0; allowed are"),
+    (fit("good.csv", "--mu", "much"), "got --mu much; give a number .*5%, or .with --label. auto"),
+    (fit("good.csv", "--mu", "5x%", "--drop", "c"), "got --mu 5x%; give a number"),
+    (fit("good.csv", "--mu", "-1", "--drop", "c"), "got --mu -1; give a number"),
+    (fit("good.csv", "--impute", "mean"), "'--impute': 'mean' is not one of 'median'"),
     (fit("good.csv", "--mu", "auto"), "got --mu auto, which needs --label"),
     (fit("good.csv", "--t", "2"), "got --t, which a linear model does not have"),
     (fit("good.csv", "--epsilon", "2"), "got --epsilon, which a linear model does not have"),
@@ -170,15 +177,19 @@ BAD_USAGE = [
     (fit("good.csv", "--drop", "c", "-n", "3"), "which allow 2; use -n 2, or --kernel rbf"),
     (fit("good.csv", "--drop", "c", "--mu", "1e-300"), "is below what float64 can certify"),
     (["fit", "good.csv", "--drop", "c", "-m", "good.csv"], "would be overwritten"),
-    (["score", "good.model", "good.csv", "--false-alarm-rate", "1%"], "give both or neither"),
-    (["score", "good.model", "good.csv", "--calibrate", "good.csv"], "give both or neither"),
+    (["score", "good.model", "good.csv", "--false-alarm-rate", "1%"], "without --calibrate"),
+    (["score", "good.model", "good.csv", "--calibrate", "good.csv"], "without --false-alarm-rate"),
+    (["score", "good.model", "good.csv", "--save-model", "m"], "without --calibrate.*add these"),
+    ([*CALIBRATED, "good.csv"], "the table the model was fitted on.*that were not fitted on"),
+    ([*CALIBRATED, "pair.csv", "--save-model", "good.csv"], "would be overwritten"),
+    ([*CALIBRATED, "pair.csv", "--save-model", "m", "-o", "m", "--to", "csv"], "name two files"),
     (
         ["score", "good.model", "-", "--calibrate", "-", "--false-alarm-rate", "1%"],
         "standard input can be read once",
     ),
     (
-        ["score", "good.model", "good.csv", "--calibrate", "good.csv", "--false-alarm-rate", "1%"],
-        "got 5 calibration rows.*99 rows or more",
+        [*CALIBRATED, "pair.csv"],
+        "got 2 calibration rows.*99 rows or more",
     ),
     (
         ["score", "good.model", "good.csv", "--calibrate", "good.csv", "--false-alarm-rate", "9"],
@@ -202,6 +213,7 @@ BAD_TARGETS = [
     (["transform", "good.model", "good.csv", "-o", "/proc/out.csv"], "cannot"),
     (["transform", "good.model", "good.csv", "-o", "nowhere/out.csv"], "make it first"),
     (["score", "good.model", "good.csv", "-o", "/dev/full"], "No space left"),
+    ([*CALIBRATED, "pair.csv", "--save-model", "nowhere/m"], "make it first"),
     (["score", "good.model", "good.csv", "--to", "parquet"], "standard output is written as csv"),
     (["report", "good.model", "good.csv", "-o", "nowhere/r.html"], "make it first"),
     (["report", "good.model", "good.csv", "-o", "/dev/null"], "is no ordinary file"),

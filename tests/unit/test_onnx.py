@@ -15,6 +15,7 @@ import isopivot
 from isopivot import ICPQR, DiffusionICPQR, ICPQRClassifier, KernelICPQR
 from isopivot._onnx_extension import _forward_substitution
 from isopivot._onnx_graph import Graph
+from isopivot.estimators import TableModel
 from isopivot.onnx import KERNELS, to_onnx
 from onnx_answers import EPS, answers, assert_same, rate_slack, session, well_apart
 from strategies import point_sets
@@ -332,6 +333,8 @@ def test_other_kernels_raise(kernel):
 def test_other_models_raise():
     with pytest.raises(ValueError, match="got a DiffusionICPQR; allowed are ICPQR, KernelICPQR"):
         to_onnx(DiffusionICPQR().fit(X))
+    with pytest.raises(ValueError, match=r"got a TableModel; .* pass model\.estimator"):
+        to_onnx(TableModel(None, ICPQR().fit(X)))
 
 
 def test_unfitted_models_raise():

@@ -130,7 +130,7 @@ def test_missing_columns_are_named():
     plan = learn({"length": [1.0], "width": [2.0], "depth": [3.0]})
     message = refusal(plan.apply, table_of({"Length": [1.0], "depth": [3.0]}))
     assert "lacks 2 of the 3 columns" in message
-    assert "'length', 'width'; did you mean 'Length'?" in message
+    assert "'length', 'width'; add them or rename; did you mean 'Length'?" in message
 
 
 @pytest.mark.parametrize(
@@ -168,6 +168,31 @@ def test_the_first_text_is_named_with_the_remedies():
 def test_rows_of_files_without_lines_are_counted_from_1():
     table = table_of({"b": ["x"]}, lines=False)
     assert "in row 1 (counting from 1)" in refusal(Preparation.learn, table)
+
+
+DATES = ["2024-01-31", "31.1.2024", "1/31/24 12:30", "12:30:00", "31-Jan-2024", "2024-01-31T12Z"]
+
+
+@pytest.mark.parametrize("date", DATES)
+def test_dates_are_to_be_dropped_not_made_columns(date):
+    message = refusal(learn, {"a": [date, "2024"]})
+    assert "--drop 'a' leaves it out; dates and times" in message
+    assert "--one-hot" not in message
+
+
+@pytest.mark.parametrize(
+    ("cells", "remedy"),
+    [
+        ([f"person {i}" for i in range(30)], "; --drop 'a'"),
+        (["1.2.3-4", "red"] * 15, "; --one-hot"),
+        ([f"{i},5" for i in range(30)], "; mend the column, or leave it out by --drop 'a'"),
+        (["oops", *(str(i) for i in range(300))], "; mend the column"),
+    ],
+)
+def test_the_remedy_fits_the_texts(cells, remedy):
+    message = refusal(learn, {"a": cells})
+    assert remedy in message
+    assert message.count("--one-hot") == remedy.count("--one-hot")
 
 
 def test_a_decimal_comma_is_recognised():

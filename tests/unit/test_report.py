@@ -14,7 +14,7 @@ from isopivot import ICPQR, DiffusionICPQR, ICPQRClassifier, KernelICPQR, load, 
 from isopivot.report._compact import packed, unpacked
 from isopivot.report._steps import chosen_steps, principal_views
 from isopivot.report.collect import collect, label_groups, rate_histogram
-from isopivot.report.page import as_json, policy, render
+from isopivot.report.page import as_json, notes, policy, render
 
 pytest.importorskip("plotly")
 
@@ -220,10 +220,12 @@ def test_new_rows_are_told_from_training_rows(fitted):
     assert collect(model, X)["training"]
     other = X.copy()
     other[model.dictionary_indices_[0]] *= 1.001
-    for rows in (X[:50], cloud(len(X), seed=3), other):
+    for rows in (X[:50], X[::-1], cloud(len(X), seed=3), other):
         data = collect(model, rows)
         assert not data["training"]
-        assert "not the rows the model learnt from" in data["words"]["paragraphs"][3][1]
+        said = "could not be recognised as the rows the model learnt from, in their order"
+        assert said in data["words"]["paragraphs"][3][1]
+        assert said in notes(data)
         assert data["dictionary"][0][0] == f"training row {model.dictionary_indices_[0]}"
 
 
@@ -311,6 +313,14 @@ def test_frames_give_names_to_rows_and_features():
     assert collect(ICPQR("10%").fit(frame), frame.iloc[:9])["rows"]["of"] == 9
 
 
+def test_arrays_for_a_model_of_named_features_do_not_warn(tmp_path):
+    pd = pytest.importorskip("pandas")
+    X = cloud(m=3)
+    model = ICPQR("10%").fit(pd.DataFrame(X, columns=["weight", "height", "age"]))
+    for rows in (X, X[:50]):  # warnings are errors here
+        report.write(model, rows, tmp_path / "r.html")
+
+
 def test_sparse_rows_work():
     X = sparse.random(80, 200, density=0.05, random_state=0, format="coo")
     linear, kernel = (collect(model.fit(X), X) for model in (ICPQR("40%"), KernelICPQR(0.5)))
@@ -392,11 +402,19 @@ def test_what_was_not_reached_is_said():
     assert data["bounded"]
 
 
+def test_the_tile_calls_the_bound_a_bound():
+    X = cloud()
+    model = ICPQR("10%").fit(X)
+    bound = f"{model.certificate_.distortion_bound:.6g}"
+    assert collect(model, X)["facts"][2] == ("no distance changes by more than", bound)
+
+
 def test_what_has_no_proof_promises_nothing():
     X = cloud()
     model = DiffusionICPQR("10%", method="low_rank", alpha=0.5, epsilon_scale=10.0).fit(X)
     data = collect(model, X)
     assert not data["bounded"]
+    assert data["facts"][2][0] == "estimated change of a diffusion distance"
     assert "no proof" in data["words"]["headline"]
     assert "Nothing is promised" in data["words"]["paragraphs"][1][1]
 

@@ -1,4 +1,4 @@
-"""The ``isopivot`` command. Needs the extra ``cli``: ``pip install "isopivot[cli]"``."""
+"""The ``isopivot`` command. Needs the extra ``cli``: ``pip install ".[cli]"``."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     answering.score: (
         "isopivot score detector.isopivot new.csv -o scores.csv",
         "isopivot score detector.isopivot new.csv -o scores.csv --false-alarm-rate 1% "
-        "--calibrate normal.csv",
+        "--calibrate normal.csv --save-model detector.isopivot",
     ),
     answering.classify: ("isopivot classify flowers.isopivot new.csv -o classes.csv",),
     answering.explain: ("isopivot explain detector.isopivot new.csv --row 17",),

@@ -58,6 +58,23 @@ class TerminatedError(BaseException):
     """The process was asked to end; temporary files are removed on the way out."""
 
 
+# Messages of the library name Python's ways; here is what the command line calls them.
+_OWN_WORDS = {
+    "estimator.save wrote": "isopivot fit wrote",
+    "use KernelICPQR": "use --kernel rbf",
+    "None together with n_components": "none with -n N",
+    "Value error, ": "",
+}
+
+
+def own_words(message: object) -> str:
+    """Return a message of the library in the words of the command line."""
+    text = str(message)
+    for word, own in _OWN_WORDS.items():
+        text = text.replace(word, own)
+    return text
+
+
 def usage(message: str) -> CommandError:
     """Return the error for options that do not go together."""
     return CommandError(Status.USAGE, message)
@@ -145,7 +162,7 @@ def _terminate(number: int, frame: object) -> NoReturn:
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
     from isopivot.cli._terminal import one_line
 
-    print(f"note: {one_line(message)}", file=sys.stderr)
+    print(f"note: {one_line(own_words(message))}", file=sys.stderr)
 
 
 def _ended(error: BaseException) -> int:
@@ -164,7 +181,7 @@ def _ended(error: BaseException) -> int:
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     with contextlib.suppress(OSError):
-        print(f"isopivot: {one_line(message)}", file=sys.stderr)
+        print(f"isopivot: {one_line(own_words(message))}", file=sys.stderr)
     _silence_output()
     return status
 

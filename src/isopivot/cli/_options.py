@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -138,8 +139,9 @@ Mu = Annotated[
         "--mu",
         metavar="MU",
         rich_help_panel=MODEL,
-        help="Largest residual: a number, or a percentage of the largest norm. Distances change "
-        "by at most twice this. Without it: 5% (kernels 0.1, a classifier chooses its own).",
+        help="Largest residual: a number, a percentage of the largest norm, or (with --label) "
+        "auto, chosen on rows held out. Distances change by at most twice this. Without it: 5% "
+        "(kernels 0.1, a classifier auto).",
     ),
 ]
 Components = Annotated[
@@ -240,9 +242,18 @@ def number_or_word(option: str, text: str | None, words: tuple[str, ...]) -> flo
 
 def tolerance(text: str | None) -> float | str | None:
     """Return mu: a number, a percentage or auto."""
-    if text is not None and text.strip().endswith("%"):
-        return text.strip()
-    return number_or_word("--mu", text, ("auto",))
+    if text is None or text == "auto":
+        return text
+    bare = text.strip()
+    try:
+        value = float(bare.removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value < math.inf:
+        raise usage(
+            f"got --mu {text}; give a number >= 0, a percentage such as 5%, or (with --label) auto"
+        )
+    return bare if bare.endswith("%") else value
 
 
 def share(text: str) -> float:

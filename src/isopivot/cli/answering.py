@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,7 @@ import typer
 
 from isopivot.cli import _options as o
 from isopivot.cli import _tables as tables
-from isopivot.cli._errors import CommandError, Status, refusals, usage
+from isopivot.cli._errors import CommandError, Status, refusals, usage, writing
 from isopivot.cli._terminal import Output, working
 
 if TYPE_CHECKING:
@@ -59,7 +60,18 @@ def score(
             "--calibrate",
             metavar="NORMAL",
             show_default=False,
-            help="Table of normal rows that were not fitted on; sets the threshold.",
+            help="Table of normal rows that were not fitted on; sets the threshold, here only "
+            "unless with --save-model.",
+        ),
+    ] = None,
+    save_model: Annotated[
+        Path | None,
+        typer.Option(
+            "--save-model",
+            metavar="FILE",
+            show_default=False,
+            help="Where the model goes with its calibrated threshold, which score, explain and "
+            "report then use; may be MODEL itself.",
         ),
     ] = None,
     from_: o.From = None,
@@ -70,21 +82,20 @@ def score(
 
     Columns: the id, distortion_rate, and anomaly (1 above the threshold, else 0).
     """
-    if (false_alarm_rate is None) != (calibrate is None):
-        raise usage("got one of --false-alarm-rate and --calibrate; give both or neither")
-    rate = None if false_alarm_rate is None else o.share(false_alarm_rate)
+    rate = _wanted_rate(false_alarm_rate, calibrate, save_model)
     output = Output("score", as_json, str(out))
     tables.check_inputs(data, calibrate)
     tables.check_table_target(out, to, output, data, model, calibrate)
+    _check_model_target(save_model, out, data, calibrate)
     fitted = _one_dictionary(tables.load_model(model), model)
     if calibrate is not None and rate is not None:
-        whole, _, X = tables.prepare(fitted, calibrate, None, output)
-        with refusals(), working(f"calibrating on {X.shape[0]} rows"):
-            whole.estimator.calibrate(X, rate)
+        _calibrate(fitted, calibrate, rate, output)
     whole, prepared, X = tables.prepare(fitted, data, from_, output)
     with refusals(Status.DATA), working(f"scoring {X.shape[0]} rows"):
         rates = whole.estimator.distortion_rate(X)
         anomaly = (whole.estimator.predict(X) == -1).astype("int64")
+    if save_model is not None:
+        _save(fitted, save_model)
     frame = tables.frame_of(prepared, {"distortion_rate": rates, "anomaly": anomaly})
     tables.write(out, to, frame, prepared.id_name)
     facts = {
@@ -95,19 +106,82 @@ def score(
         "anomalies": int(anomaly.sum()),
         "threshold": float(whole.estimator.threshold_),
         "false_alarm_rate": getattr(whole.estimator.calibration_, "false_alarm_rate", None),
+        "saved_model": save_model,
     }
-    output.finish(facts, _score_words(facts))
+    output.finish(facts, _score_words(facts, calibrate is not None))
 
 
-def _score_words(facts: dict[str, Any]) -> Iterator[str]:
-    rate = facts["false_alarm_rate"]
-    promise = "" if rate is None else f", set to give {rate:.4g} of normal rows a false alarm"
-    yield (
-        f"{facts['anomalies']} of {facts['rows']} rows are anomalies: their distortion rate "
-        f"exceeds {facts['threshold']:.6g}{promise}."
+def _wanted_rate(text: str | None, calibrate: Path | None, save_model: Path | None) -> float | None:
+    """Return the false-alarm rate; refuse options that lack the ones they need."""
+    if text is not None and calibrate is None:
+        raise usage("got --false-alarm-rate without --calibrate NORMAL; give both or neither")
+    if text is None and calibrate is not None:
+        raise usage("got --calibrate without --false-alarm-rate SHARE; give both or neither")
+    if save_model is not None and calibrate is None:
+        raise usage(
+            "got --save-model without --calibrate and --false-alarm-rate, so there is no new "
+            "threshold to save; add these"
+        )
+    return None if text is None else o.share(text)
+
+
+def _check_model_target(path: Path | None, out: Path, *inputs: Path | None) -> None:
+    """Find out before the work whether the model can be written; it may replace the old one."""
+    if path is None:
+        return
+    tables.check_target(path, *inputs)
+    if os.path.realpath(path) == os.path.realpath(out):
+        raise usage(f"got {out} both for --out and for --save-model; name two files")
+
+
+def _calibrate(fitted: Any, path: Path, rate: float, output: Output) -> None:
+    """Set the threshold from a table of normal rows that the model has not seen."""
+    whole, _, X = tables.prepare(fitted, path, None, output)
+    with refusals(), working(f"calibrating on {X.shape[0]} rows"):
+        if _was_fitted(whole.estimator, X):
+            raise usage(
+                f"got {path} for --calibrate, the table the model was fitted on, whose rates are "
+                "smaller than those of new rows; give normal rows that were not fitted on"
+            )
+        whole.estimator.calibrate(X, rate)
+
+
+def _was_fitted(estimator: Any, X: Any) -> bool:
+    """Return whether these are the training rows, whose largest rate is then known."""
+    from isopivot.report._rows import is_training, rates_of
+
+    promise = estimator.certificate_
+    if X.shape[0] != promise.n_samples:
+        return False
+    rates, slack = rates_of(estimator, X), promise.accuracy_floor + promise.route_error
+    # Of an empty dictionary this is all there is to compare.
+    return bool(rates.max() >= promise.mu_strict - slack) and is_training(estimator, X, rates)
+
+
+def _save(model: Any, path: Path) -> None:
+    """Write a model with as much in it as its own file had."""
+    with writing(path), refusals(), working(f"writing {path}"):
+        model.save(path, embedding=hasattr(_estimator_of(model), "embedding_"))
+
+
+def _score_words(facts: dict[str, Any], calibrated: bool) -> Iterator[str]:
+    rate, found, rows = facts["false_alarm_rate"], facts["anomalies"], facts["rows"]
+    promise = (
+        "" if rate is None else f", set to give {100 * rate:.4g}% of normal rows a false alarm"
     )
+    bound = f"{facts['threshold']:.6g}{promise}."
+    if found == 0:
+        yield f"None of {rows} rows is an anomaly: no distortion rate exceeds {bound}"
+    elif found == 1:
+        yield f"1 of {rows} rows is an anomaly: its distortion rate exceeds {bound}"
+    else:
+        yield f"{found} of {rows} rows are anomalies: their distortion rate exceeds {bound}"
     if str(facts["out"]) != "-":
         yield f"Scores: {facts['out']}"
+    if facts["saved_model"] is not None:
+        yield f"Model with this threshold: {facts['saved_model']}"
+    elif calibrated:
+        yield "Only this run has this threshold; --save-model FILE keeps it for explain and report."
 
 
 def classify(

@@ -32,7 +32,8 @@ def certify(
     """Measure how much distances really change, and compare with the promise.
 
     Rows that the model was fitted to are held to its certificate; other rows to the bound
-    from their own distortion rates (the two largest, added). Status 1 if it is false.
+    from their own distortion rates (the two largest, added). Status 1 if it is false. Fitted
+    rows are recognised as the same table in the same order; any others count as other rows.
     """
     output = Output("certify", as_json)
     whole, prepared, X = tables.prepare(tables.load_model(model), data, from_, output, label=True)
@@ -128,18 +129,11 @@ def _words(facts: dict[str, Any]) -> Iterator[str]:
 
 def _part_words(part: dict[str, Any]) -> Iterator[str]:
     head = f"Class {part['label']}: " if "label" in part else ""
-    sign = "<=" if part["holds"] else ">"
     rows = "fitted" if part["fitted_rows"] else "other"
-    measured = (
-        f"all pairs of {part['rows']} {rows} rows"
-        if part["rows_measured"] == part["rows"]
-        else f"all pairs of {part['rows_measured']} of {part['rows']} {rows} rows, the oddest and "
-        "some by lot"
-    )
-    yield (
-        f"{head}largest change {part['actual']:.6g} {sign} bound {part['bound']:.6g} "
-        f"({part['bound_from']}); {measured}."
-    )
+    if part["rows"] == 1:
+        yield f"{head}1 {rows} row has no pairs, so there was nothing to measure."
+    else:
+        yield f"{head}{_measured_words(part, rows)}"
     if part["worst_pair"] is not None:
         yield f"  Worst pair: {part['worst_pair'][0]} and {part['worst_pair'][1]}."
     if part["rows_beyond_mu"]:
@@ -147,3 +141,17 @@ def _part_words(part: dict[str, Any]) -> Iterator[str]:
             f"  {part['rows_beyond_mu']} rows are farther from the dictionary than mu, for which "
             f"the model does not promise its {part['model_bound']:.6g}; --strict asks for it."
         )
+
+
+def _measured_words(part: dict[str, Any], rows: str) -> str:
+    sign = "<=" if part["holds"] else ">"
+    measured = (
+        f"all pairs of {part['rows']} {rows} rows"
+        if part["rows_measured"] == part["rows"]
+        else f"all pairs of {part['rows_measured']} of {part['rows']} {rows} rows, the oddest and "
+        "some by lot"
+    )
+    return (
+        f"largest change {part['actual']:.6g} {sign} bound {part['bound']:.6g} "
+        f"({part['bound_from']}); {measured}."
+    )

@@ -196,15 +196,15 @@ def _promises(fitted: Any) -> dict[str, Any]:
     return {
         "classes": [{"label": name, **own.certificate_.to_dict()} for name, own in parts],
         "mu": fitted.mu_,
+        "centered": fitted.kernel is None and bool(fitted.center),
         "held_out_accuracy": None if validation is None else float(validation[:, 2].max()),
     }
 
 
 def _fit_words(facts: dict[str, Any]) -> Iterator[str]:
-    yield (
-        f"{facts['estimator']} fitted to {facts['rows']} rows of {facts['features']} features "
-        f"from {facts['data']}."
-    )
+    rows = "1 row" if facts["rows"] == 1 else f"{facts['rows']} rows"
+    source = "standard input" if str(facts["data"]) == "-" else facts["data"]
+    yield f"{facts['estimator']} fitted to {rows} of {facts['features']} features from {source}."
     if "classes" in facts:
         yield from _classifier_words(facts)
     else:
@@ -215,6 +215,9 @@ def _fit_words(facts: dict[str, Any]) -> Iterator[str]:
 def certificate_words(promise: dict[str, Any], features: int) -> Iterator[str]:
     """Say in plain words what a certificate promises."""
     kept = promise["n_components"]
+    if promise["n_samples"] == 1:
+        yield "One row has no distances to keep, so nothing is promised; give a table of more rows."
+        return
     distance = _distance(promise)
     most = f"{features} dimensions" if distance == "distance" else f"{promise['n_samples']} rows"
     yield (
@@ -225,7 +228,9 @@ def certificate_words(promise: dict[str, Any], features: int) -> Iterator[str]:
         yield (
             f"The mu asked for was not reached: the largest residual is {promise['mu_strict']:.6g}."
         )
-    if kept == 0:
+    if kept == 0 and promise["mu_strict"] <= promise["accuracy_floor"]:
+        yield "Nothing was kept, because all rows are equal."
+    elif kept == 0:
         yield "Nothing was kept, because mu exceeds every norm; give a smaller --mu."
 
 
@@ -241,6 +246,9 @@ def _classifier_words(facts: dict[str, Any]) -> Iterator[str]:
     sizes = ", ".join(f"{p['label']}: {p['n_components']} of {p['n_samples']}" for p in parts[:10])
     more = f" and {len(parts) - 10} more" if len(parts) > 10 else ""
     yield f"Dictionary rows of the {len(parts)} classes: {sizes}{more}; mu {facts['mu']:.6g}."
+    if not all(part["n_components"] for part in parts):
+        alone = "its mean" if facts["centered"] else "the size of a row"
+        yield f"A class with 0 of them needs none at this mu: {alone} alone decides."
     if facts["held_out_accuracy"] is not None:
         yield (
             f"This mu classified {facts['held_out_accuracy']:.1%} of the rows held out to "
@@ -321,11 +329,10 @@ def _choose(
     preparation, prepared = _learnt(data, choice, options, formats[0], output)
     fitted = _fitted(estimator, tables.features(preparation, prepared), None)
     rows = fitted.dictionary_indices_
-    frame = tables.frame_of(
-        prepared,
-        {"residual": fitted.pivot_residuals_, "remaining": fitted.path_[1:, 0]},
-        rows,
-    )
+    left = fitted.path_[1:, 0]
+    left = left * (left > fitted.certificate_.accuracy_floor)  # below it is rounding
+    columns = {"residual": fitted.pivot_residuals_, "remaining": left}
+    frame = tables.frame_of(prepared, columns, rows)
     if not in_json:
         tables.write(out, formats[1], frame, prepared.id_name)
     facts = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,13 @@ from isopivot.data._table import FileError, Table, require, short, unicode_array
 
 UNKNOWN = -1.0  # the code of a category that was not there when the preparation was learnt
 _MOST_CATEGORIES = 1000
+# From so many texts on, nearly all of them different, they name rows instead of kinds.
+_FEW, _NEARLY_ALL = 20, 0.9
+# 2024-01-31, 2024/1/31, 31.01.2024, 1/31/24, 31-Jan-2024, 12:30; a time or zone may follow.
+_DATE_OR_TIME = re.compile(
+    r"\s*(\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?|\d{1,2}([-/.])\d{1,2}\3\d{2,4}|\d{1,2}:\d{2}"
+    r"|\d{1,2}[- ][A-Za-z]{3,9}[- ]\d{2,4})(\D|$)"
+)
 
 Categories = tuple[str, ...] | None  # None: the column is numeric
 
@@ -90,9 +98,27 @@ def _not_numeric(table: Table, name: str, column: Any) -> FileError:
     cell = column.iloc[row]
     return FileError(
         f"{table.name}: column {short(name)} holds {short(cell)} in {table.where(row)}, which is "
-        f"not a number{_decimal_comma(cell)}; --one-hot makes columns of its texts, "
-        f"--drop {short(name)} or --columns leaves it out"
+        f"not a number{_decimal_comma(cell)}; {_remedy(name, column, cell)}"
     )
+
+
+def _remedy(name: str, column: Any, cell: object) -> str:
+    """Return what to do about a column that is no numbers; categories only where texts recur."""
+    drop = f"--drop {short(name)}"
+    if not _is_text(column) or _DATE_OR_TIME.match(str(cell)):
+        return (
+            f"{drop} leaves it out; dates and times become features only as numbers, such as "
+            "days since the first"
+        )
+    texts = column[not_numbers(column)].astype(str)
+    if _decimal_comma(cell) or len(texts) < _FEW <= len(column) * (1.0 - _NEARLY_ALL):
+        return f"mend the column, or leave it out by {drop}"
+    if len(texts) >= _FEW and texts.nunique() > _NEARLY_ALL * len(texts):
+        return (
+            f"{drop} leaves it out, as nearly all of its texts are different; --id {short(name)} "
+            "calls the rows by them"
+        )
+    return f"--one-hot makes columns of its texts, {drop} or --columns leaves it out"
 
 
 def _first_text(table: Table, column: Any) -> str:

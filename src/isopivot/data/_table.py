@@ -133,7 +133,7 @@ def require(package: str) -> Any:
     except ImportError as error:
         wanted = package.partition(".")[0]
         raise FileError(
-            f'reading and writing this table needs {wanted}; pip install "isopivot[files]"'
+            f"reading and writing this table needs {wanted}; pip install {wanted}"
         ) from error
 
 

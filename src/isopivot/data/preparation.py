@@ -252,7 +252,7 @@ def _check_columns(table: Table, columns: Sequence[str]) -> None:
     if absent:
         raise FileError(
             f"{table.name} lacks {len(absent)} of the {len(columns)} columns of the model: "
-            f"{listing(absent)}{suggestion(absent[:1], table.columns)}; add them or rename"
+            f"{listing(absent)}; add them or rename{suggestion(absent[:1], table.columns)}"
         )
 
 

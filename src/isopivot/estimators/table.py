@@ -8,7 +8,7 @@ from typing import Any
 from isopivot.estimators._savable import Savable
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TableModel(Savable):
     """A preparation and the estimator that was fitted on what it gave; one file holds both.
 
@@ -26,3 +26,11 @@ class TableModel(Savable):
     preparation: Any
     estimator: Any
     dictionary_ids: tuple[tuple[Any, ...], ...] | None = None
+
+    def __repr__(self) -> str:
+        """Return the kind and the sizes: a preparation's own would name every column."""
+        parts = getattr(self.estimator, "estimators_", [self.estimator])
+        kept = sum(getattr(part, "n_components_", 0) for part in parts)
+        features = len(self.preparation.feature_names)
+        kind = type(self.estimator).__name__
+        return f"TableModel({kind}, dictionary rows: {kept}, features: {features})"

@@ -103,6 +103,6 @@ def _plotly() -> str:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise ImportError(
-            "a report needs plotly, which is not installed; install isopivot[plot]"
+            "a report needs plotly, which is not installed; pip install plotly"
         ) from error
     return str(get_plotlyjs())

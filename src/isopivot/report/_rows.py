@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,14 @@ from isopivot.certificate import distances
 from isopivot.estimators._parts import unrotated
 from isopivot.report._steps import has_embedding
 from isopivot.report._words import kind_of
+
+
+@contextlib.contextmanager
+def without_names() -> Iterator[None]:
+    """Let rows come without the names of features: so are dictionaries stored, and arrays."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        yield
 
 
 def as_rows(X: Any) -> Any:
@@ -63,7 +73,8 @@ def is_training(model: Any, X: Any, rates: Vector) -> bool:
     """Return whether `X` are the rows the model learnt from.
 
     As far as can be told: as many rows, none missed by more than in training, and the
-    dictionary where it was. The promise then holds for these rows in any case.
+    dictionary where it was. The promise then holds for these rows in any case. Training rows
+    in another order, or only some of them, are not recognised.
     """
     certificate = model.certificate_
     slack = certificate.accuracy_floor + certificate.route_error
@@ -99,9 +110,7 @@ def member_coordinates(model: Any, ranks: Rows) -> Vector:
     if has_embedding(model):
         chosen = to_numpy(model.dictionary_indices_)[ranks]
         return _unrotated(model, to_numpy(model.embedding_)[chosen])
-    with warnings.catch_warnings():  # members are stored without the names of the features
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        return _unrotated(model, dense(model.transform(model.dictionary_[ranks, :])))
+    return _unrotated(model, dense(model.transform(model.dictionary_[ranks, :])))
 
 
 def _unrotated(model: Any, F: npt.NDArray[Any]) -> Vector:

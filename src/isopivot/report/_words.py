@@ -135,8 +135,8 @@ def _limits(model: Any, training: bool) -> str:
     shown = (
         ""
         if training
-        else " The rows in this report are not the rows the model learnt from, so the promise is "
-        "about other rows than these."
+        else " The rows in this report could not be recognised as the rows the model learnt "
+        "from, in their order, so the promise may be about other rows than these."
     )
     return (
         f"The promise is about the training rows only.{shown} A new row may lie anywhere; its own "

@@ -22,6 +22,7 @@ FEATURES = 5  # named per anomaly
 COLOURS = 10  # groups told apart; the rest is "other"
 
 
+@_rows.without_names()
 def collect(
     model: Any,
     X: Any,
@@ -129,9 +130,17 @@ def facts(model: Any, rates: Vector) -> list[tuple[str, str]]:
     return [
         ("training rows", f"{certificate.n_samples:,}"),
         ("dictionary rows", f"{certificate.n_components:,}"),
-        (f"largest change of a {DISTANCE[kind_of(model)]}", text(certificate.distortion_bound)),
+        (bound_label(model), text(certificate.distortion_bound)),
         ("rows above the threshold", f"{int((rates > model.threshold_).sum()):,}"),
     ]
+
+
+def bound_label(model: Any) -> str:
+    """Return what the bound says: what a change stays below, not how large one was."""
+    noun = DISTANCE[kind_of(model)]
+    if bounded(model):
+        return f"no {noun} changes by more than"
+    return f"estimated change of a {noun}"
 
 
 def dictionary(model: Any, names: list[str] | None) -> list[tuple[str, str]]:

@@ -99,8 +99,8 @@ def notes(data: dict[str, Any]) -> str:
         said.append(f"Pictures draw {rows['drawn']:,} of these rows, chosen the same way.")
     if not data["training"]:
         said.append(
-            "The rows shown are not the rows the model learnt from. Dictionary members are "
-            "called by their row number in training."
+            "The rows shown could not be recognised as the rows the model learnt from, in their "
+            "order. Dictionary members are called by their row number in training."
         )
     return "".join(f'<p class="note">{html.escape(sentence)}</p>' for sentence in said)
 

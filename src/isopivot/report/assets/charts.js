@@ -299,7 +299,7 @@ function drawPath(i) {
   Plotly.react(byId("path"), [line, here], layout(colours, {
     showlegend: false,
     xaxis: axis(colours, "dimensions (dictionary rows)", { rangemode: "tozero" }),
-    yaxis: axis(colours, "largest change", { rangemode: "tozero" }),
+    yaxis: axis(colours, data.bounded ? "no distance changes by more than" : "estimated change", { rangemode: "tozero" }),
   }), CONFIG);
 }
 
