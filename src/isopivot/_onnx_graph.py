@@ -133,7 +133,5 @@ def _package() -> Any:
         import onnx.helper
         import onnx.numpy_helper
     except ImportError as error:
-        raise ImportError(
-            'exporting a model needs the package onnx; pip install onnx'
-        ) from error
+        raise ImportError("exporting a model needs the package onnx; pip install onnx") from error
     return onnx
