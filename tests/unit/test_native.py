@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
 from isopivot import _greedy, _native, icpqr
-from isopivot._native import _library
+from isopivot._native import _library, products
 from isopivot._native.products import padded
 
 pytestmark = pytest.mark.skipif(not _native.ready(), reason="the compiled functions were not built")
@@ -167,7 +167,8 @@ def test_what_is_outside_equals_numpy(values, data):
 
 @pytest.mark.parametrize("kind", ["noise", "lattice", "decaying"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_pivots_equal_those_without_the_compiled_functions(rng, kind, dtype, monkeypatch):
+@pytest.mark.parametrize("without", ["products", "all"])
+def test_pivots_equal_those_without_the_compiled_functions(rng, kind, dtype, without, monkeypatch):
     X = rng.standard_normal((3000, 80))
     if kind == "lattice":
         X = np.sign(X)
@@ -175,8 +176,10 @@ def test_pivots_equal_those_without_the_compiled_functions(rng, kind, dtype, mon
         X /= np.arange(1, 81) ** 2
     X = X.astype(dtype)
     compiled = icpqr(X, mu="5%", center=True)
-    monkeypatch.setattr(_native, "ready", lambda: False)
-    monkeypatch.setattr(_native, "available", lambda A: False)
+    monkeypatch.setattr(products, "products_pay", lambda: False)
+    assert not _native.fits(X)
+    if without == "all":
+        monkeypatch.setattr(_native, "ready", lambda: False)
     plain = icpqr(X, mu="5%", center=True)
     floor = compiled.certificate.accuracy_floor
     if kind != "lattice" or dtype == np.float64:

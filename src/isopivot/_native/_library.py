@@ -48,9 +48,16 @@ def library() -> Any:
             for symbol in [f"{name}_{kind}" for kind in FORMATS] if typed else [name]:
                 function = getattr(loaded, symbol)
                 function.argtypes, function.restype = list(arguments), _RESULTS.get(name)
+        loaded.tuned.restype = ctypes.c_int
     except (OSError, AttributeError):  # built for another system, or from older sources
         return None
     return loaded
+
+
+@cache
+def products_pay() -> bool:
+    """Return whether the compiled products can beat a BLAS: built for this processor."""
+    return library() is not None and bool(library().tuned())
 
 
 def shared(part: Callable[[int, int], None], n: int, work: int, weights: Any | None = None) -> None:

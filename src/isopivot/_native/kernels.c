@@ -14,8 +14,10 @@
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(NO_CLONES)
 #define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define TUNED 1
 #else
 #define CLONES
+#define TUNED 0
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
@@ -36,5 +38,14 @@ enum { ROWS = 8, RUN = 256 };
 #undef REAL
 #undef LANES
 #undef NAME
+
+/* Whether the products are compiled for the processor at hand, and not for the oldest one. */
+int tuned(void) {
+#if defined(__aarch64__)
+    return 1;
+#else
+    return TUNED;
+#endif
+}
 
 #include "bookkeeping.inc"

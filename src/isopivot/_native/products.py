@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from isopivot._native._library import library, shared, threads_for
+from isopivot._native._library import library, products_pay, shared, threads_for
 
 Matrix = npt.NDArray[Any]
 Numbers = npt.NDArray[np.float64]
@@ -26,7 +26,7 @@ def available(A: Any) -> bool:
         and A.strides[1] == A.itemsize
         and A.strides[0] >= 0
         and A.strides[0] % A.itemsize == 0
-        and library() is not None
+        and products_pay()
     )
 
 
