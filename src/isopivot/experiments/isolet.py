@@ -44,7 +44,8 @@ worse on the test speakers: the curves show it.
 The kernel dictionaries choose everything on the training set: each of its four groups of \
 speakers is held out in turn, and the metric (as it is, or with the spread inside the letters \
 evened out), the kernel, its scale and mu of the best mean accuracy are fitted to all training \
-rows. The test set is looked at once, for the figures shown."""
+rows. The choice does not see the test set; but while this protocol was laid out, test \
+accuracies of eight settings were looked at (95.8 to 96.7 %)."""
 
 
 @dataclass(frozen=True)
