@@ -43,7 +43,7 @@ def compiled(root: Path) -> bool:
         return False
     for flags in FLAGS:
         for compiler in compilers():
-            command = [compiler, "-O3", "-shared", "-fPIC", *flags, "-o", str(target)]
+            command = [compiler, "-O3", "-shared", "-fPIC", "-pthread", *flags, "-o", str(target)]
             command.append(str(root / FOLDER / "kernels.c"))
             done = subprocess.run(command, capture_output=True, check=False)
             if done.returncode == 0 and loads(target):

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from isopivot import _native
+
 # Arrays of any array-API namespace. Bookkeeping vectors (residuals, stages, indices) are
 # always NumPy; only the data, the basis and the coordinates live in the input's namespace.
 Array = Any
@@ -107,6 +109,8 @@ def ldexp(value: float, exponent: int) -> float:
 
 def all_finite(values: Array) -> bool:
     """Return whether no value is infinite or NaN."""
+    if _native.available(values) and values.size > 1 << 16:
+        return _native.all_finite(values)
     xp = namespace(values)
     with np.errstate(over="ignore", invalid="ignore"):
         # One sum tells it without a second array, unless it overflows by itself.

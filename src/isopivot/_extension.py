@@ -15,6 +15,7 @@ import numpy as np
 import scipy.linalg
 from scipy import sparse
 
+from isopivot import _native
 from isopivot._arrays import (
     Array,
     Vector,
@@ -26,6 +27,11 @@ from isopivot._arrays import (
     safe_norm,
     times_power_of_two,
 )
+
+MANY = 1 << 20  # multiplications from which on they are worth a call of their own
+# A residual is explicit where its square is below this part of the squared norm.
+EXPLICIT_BELOW = 0.25
+SAFE2 = 2.0**240  # squares of squared norms below it can neither overflow nor vanish
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +45,14 @@ class Projection:
     def coordinates(self, X: Any) -> Array:
         """Return the coordinates (n, s) of the rows of `X`."""
         with np.errstate(over="ignore", invalid="ignore"):
-            F = _product(X, self.basis)
-            if self.mean is not None:
-                F -= self.basis @ self.mean
+            if self._in_place(X):
+                F = np.empty((len(X), len(self.basis)), dtype=X.dtype)
+                if np.isfinite(self._captured2(X, F)).all():
+                    return F
+            else:
+                F = _product(X, self.basis)
+                if self.mean is not None:
+                    F -= self.basis @ self.mean
         if not isinstance(F, np.ndarray) or all_finite(F):
             return F
         # Sums of numbers near the largest float overflow though the result may not.
@@ -51,6 +62,20 @@ class Projection:
         shrunk = Projection(self.basis, _times(self.mean, -e))
         return times_power_of_two(shrunk.coordinates(_times(X, -e)), e)
 
+    def _in_place(self, X: Any) -> bool:
+        """Return whether many rows of `X` can be multiplied where they lie."""
+        many = not sparse.issparse(X) and X.shape[0] * X.shape[1] * self.basis.shape[0] > MANY
+        one_format = many and X.dtype == self.basis.dtype
+        return one_format and _native.available(X) and _native.available(self.basis)
+
+    def _captured2(self, X: Array, F: Array | None = None) -> Vector:
+        """Return squared norms of coordinates, which are written to F."""
+        shift = None if self.mean is None else self.basis @ self.mean
+        where = None if F is None else _native.columns_of(F)
+        return _native.multiply(
+            X, None, _native.pack(self.basis), where, len(self.basis), shift=shift
+        )
+
     def residual_vectors(self, X: Any) -> Array:
         """Return what the dictionary misses of each (dense) row: the part per feature."""
         Y = X if self.mean is None else X - self.mean
@@ -58,6 +83,23 @@ class Projection:
 
     def rates(self, X: Any) -> Array:
         """Return mu(x), the norm of what the dictionary misses, for the rows of `X`."""
+        if not self._in_place(X):
+            return self._explicit_rates(X)
+        norms2 = _native.norms2(X, self.mean)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rates2 = norms2 - self._captured2(X)
+            reach = np.sqrt(norms2) + (0.0 if self.mean is None else 2.0 * safe_norm(self.mean))
+            # Where the difference of squares has cancelled too much, or left the range.
+            plain = (
+                (rates2 >= EXPLICIT_BELOW * reach**2) & (norms2 < SAFE2) & (norms2 > 1.0 / SAFE2)
+            )
+            rates = np.sqrt(np.where(plain, rates2, 0.0)).astype(X.dtype, copy=False)
+        others = np.flatnonzero(~plain)
+        if len(others):
+            rates[others] = self._explicit_rates(X if len(others) == len(X) else X[others])
+        return rates
+
+    def _explicit_rates(self, X: Any) -> Array:
         xp = namespace(X)
         parts = []
         for rows in row_blocks(X.shape[0], 8 * X.shape[1]):

@@ -16,7 +16,6 @@ point and a direction is counted exactly once, as part of one matrix product.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -42,7 +41,6 @@ from isopivot.certificate import Certificate, Route
 EXPLICIT_BELOW = 1.0 / 16.0
 # Pairs (point, direction, feature) below which explicit residuals of all points are free.
 FREE_WORK = 1 << 27
-_HALVES = 64  # rows of a Gram matrix that are computed together
 _NO_PANEL: tuple[Any, Any] = (np.empty(0, dtype=np.intp), None)
 
 
@@ -91,7 +89,6 @@ class VectorSource(Protocol):
     reach: Vector
     X: Array
     mean: Array | None
-    in_place: bool  # whether rows of X can be multiplied where they lie
 
     @property
     def row_bytes(self) -> int: ...
@@ -118,9 +115,7 @@ class GramSource(Protocol):
 class Factor:
     """Coordinates and residuals of all points, brought up to date on demand."""
 
-    def __init__(
-        self, norms2: Vector, zeros: Callable[[int], Array], capacity: int, row_bytes: int
-    ) -> None:
+    def __init__(self, norms2: Vector, F: Any, row_bytes: int) -> None:
         n = len(norms2)
         self.n = n
         self.residual2 = norms2.copy()
@@ -130,7 +125,7 @@ class Factor:
         self.pivots: Rows = np.empty(0, dtype=np.intp)
         self.pivot_residuals: Vector = np.empty(0)
         self.rows_read = n
-        self._F = RowBuffer(zeros, capacity)
+        self._F = F
         self._row_bytes = row_bytes
 
     @property
@@ -205,15 +200,20 @@ class Orthonormal(Factor):
     triangle: Vector | None = None
 
     def __init__(self, points: VectorSource, capacity: int = 0) -> None:
-        columns = lambda k: points.zeros(k, points.n)  # noqa: E731
-        super().__init__(points.norms2, columns, capacity, points.row_bytes)
+        super().__init__(points.norms2, self._coordinate_buffer(points, capacity), points.row_bytes)
         self.points = points
         self._Q = RowBuffer(lambda k: points.zeros(k, points.m), capacity)
         self._panel: tuple[Rows, Array] = _NO_PANEL
-        # Rounding of a downdated squared residual, per last explicit norm of the point.
-        self._unit = (8.0 + 4.0 * math.sqrt(points.m)) * points.eps * points.reach
+        self._unit = self._rounding(points.eps)
         self.slack2 = self._unit * points.reach
         self._reach2 = float(points.reach.max()) ** 2
+
+    def _coordinate_buffer(self, points: VectorSource, capacity: int) -> Any:
+        return RowBuffer(lambda k: points.zeros(k, points.n), capacity)
+
+    def _rounding(self, eps: float) -> Vector:
+        """Return the rounding of a downdated squared residual, per last explicit norm."""
+        return (8.0 + 4.0 * math.sqrt(self.points.m)) * eps * self.points.reach
 
     @property
     def floor(self) -> float:
@@ -231,34 +231,31 @@ class Orthonormal(Factor):
         """The basis so far, as rows."""
         return self._Q.filled
 
-    def residual_vectors(self, rows: Rows | slice) -> Array:
+    def residual_vectors(self, rows: Rows) -> Array:
         """Return what the current directions miss of fresh `rows`, as vectors."""
-        E = self.points.vectors(rows)
-        captured = combined(self._fresh(rows).T, self.Q)
-        if isinstance(E, np.ndarray) and not isinstance(rows, slice):
-            E -= captured
-            return E
-        return E - captured
+        return less_combined(self.points.vectors(rows), self._fresh(rows), self.Q)
 
     def recompute(self, rows: Rows) -> None:
         """Measure the residuals of fresh `rows` explicitly (errata 15)."""
         for block in row_blocks(len(rows), self._row_bytes):
             E = self.residual_vectors(rows[block])
-            E = E - combined(inner(E, self.Q), self.Q)
+            E = less_combined(E, inner(self.Q, E), self.Q)
             self._set_exact(rows[block], _squared_norms(E))
 
     def gram(self, rows: Rows) -> Vector:
         """Return the Gram matrix of the residuals of fresh `rows`, in float64."""
         if self.residual2[rows].max() >= EXPLICIT_BELOW * self._reach2:
-            F = to_numpy(self._fresh(rows)).astype(np.float64, copy=False)
-            # A thread pool of our own beside that of a BLAS would only get in its way.
-            seen = product(F.T, F) if self.points.in_place else F.T @ F
-            return np.asarray(self.points.gram(rows) - seen)
+            return self._difference(rows)
         E = self.residual_vectors(rows)
         G = _gram(E)
         self._set_exact(rows, np.diagonal(G))
         self._panel = (rows, E)
         return G
+
+    def _difference(self, rows: Rows) -> Vector:
+        """Return the Gram matrix of residuals as that of the points less that of coordinates."""
+        F = to_numpy(self._fresh(rows)).astype(np.float64, copy=False)
+        return np.asarray(self.points.gram(rows) - F.T @ F)
 
     def extend(self, pivots: Rows, stop2: float) -> int:
         """Add the residual directions of fresh `pivots`; return how many were admitted.
@@ -290,29 +287,8 @@ class Orthonormal(Factor):
 
     def refresh(self, rows: Rows, stop2: float) -> None:
         """Bring `rows` (in increasing order) up to the current directions, none blurred."""
-        if self.points.in_place:
-            self._advance_in_place(rows[self.stage[rows] < self.s])
-        else:
-            super().refresh(rows, stop2)
+        super().refresh(rows, stop2)
         self.recompute(self._unsettled(rows, stop2, stale=False))
-
-    def _advance_in_place(self, rows: Rows) -> None:
-        """Project `rows`, each on what it has not seen yet, where they lie."""
-        if len(rows) == 0:
-            return
-        # Rows that have seen as much are multiplied together.
-        rows = rows[np.argsort(self.stage[rows], kind="stable")]
-        starts = self.stage[rows]
-        first = int(starts[0])
-        V, mean = self.Q[first:, :], self.points.mean
-        shift = None if mean is None else inner(mean[None, :], V)[0]
-        F = self.coordinates[first:, :]
-        seen = starts - np.int32(first)
-        captured2 = _native.project(self.points.X, rows, seen, _native.packed(V), shift, F)
-        known = (self.residual2, self.slack2, self.stage)
-        _native.downdate(rows, captured2, self._unit, self.s, *known)
-        self.residual2[self.pivots] = 0.0
-        self.rows_read += len(rows)
 
     def refresh_all(self, stop2: float) -> None:
         """Bring every row up to the current directions, reading all of them in order.
@@ -320,9 +296,6 @@ class Orthonormal(Factor):
         That is cheaper than picking out many, and coordinates that are computed early are
         not lost. Rows that lag far behind the others are brought along first, one by one.
         """
-        if self.points.in_place:
-            super().refresh_all(stop2)
-            return
         start = int(np.quantile(self.stage, 0.1, method="lower"))
         missing = float((self.s - self.stage).sum())
         if self.n * (self.s - start) > 1.3 * missing:  # too much would be computed twice
@@ -405,8 +378,8 @@ class Cholesky(Factor):
     route: Route = "cholesky"
 
     def __init__(self, source: GramSource, capacity: int = 0) -> None:
-        columns = lambda k: np.zeros((k, source.n))  # noqa: E731
-        super().__init__(source.norms2, columns, capacity, source.row_bytes)
+        F = RowBuffer(lambda k: np.zeros((k, source.n)), capacity)
+        super().__init__(source.norms2, F, source.row_bytes)
         self.source = source
         self.T = np.zeros((0, 0))
         self._inverses: tuple[tuple[int, int], Any] = ((-1, -1), [])
@@ -534,53 +507,61 @@ def orthonormalised(E: Array, Q: Array, stop2: float) -> tuple[Array, Vector]:
     here again, block by block, until what a pass removes is negligible: Cholesky QR, whose
     weakness, nearly dependent rows, pivoting has ruled out.
     """
-    L = leading_cholesky(_gram(E), stop2)
-    entered = np.diagonal(L)
-    new = _solved(L, E[: len(L), :])
+    inverse, entered = leading_inverse(_gram(E), stop2)
+    new = _solved(inverse, E)
     for _ in range(4):
-        new = new - combined(inner(new, Q), Q)
+        new = less_combined(new, inner(Q, new), Q)
         G = _gram(new)
-        L = leading_cholesky(G, 0.0)
-        new, entered = _solved(L, new[: len(L), :]), entered[: len(L)] * np.diagonal(L)
-        if len(L) == len(G) and np.abs(G - np.eye(len(G))).max(initial=0.0) < 1e-3:
+        far = np.abs(G - np.eye(len(G))).max(initial=0.0)
+        inverse, scales = leading_inverse(G, 0.0)
+        new, entered = _solved(inverse, new), entered[: len(scales)] * scales
+        if len(scales) == len(G) and far < 1e-3:
             break
     return new, entered
 
 
+def leading_inverse(G: Vector, stop2: float) -> tuple[Vector, Vector]:
+    """Return L^-1, and the diagonal of L, of the leading block of G = L L' above stop2."""
+    if _native.ready():
+        return _native.leading_inverse(np.array(G, order="C"), stop2)
+    L = leading_cholesky(G, stop2)
+    return np.asarray(np.linalg.inv(L)), np.diagonal(L)
+
+
 def _gram(E: Array) -> Vector:
-    if not _native.fits(E) or len(E) <= _HALVES:
-        return to_numpy(inner(E, E)).astype(np.float64, copy=False)
-    # It is symmetric: one triangle, in blocks.
-    G = np.empty((len(E), len(E)))
-    for block in (slice(lo, lo + _HALVES) for lo in range(0, len(E), _HALVES)):
-        G[block, : block.stop] = inner(E[block], E[: block.stop])
-        G[: block.stop, block] = G[block, : block.stop].T
-    return G
+    """Return the inner products of rows, in float64."""
+    if _native.available(E):
+        return _native.gram(E, wide=False)
+    return to_numpy(E @ E.T).astype(np.float64, copy=False)
 
 
 def inner(A: Array, B: Array) -> Array:
     """Return `A @ B.T`: the inner products of two sets of rows."""
-    if not (_native.fits(A) and _native.fits(B)):
-        return A @ B.T
-    # What is multiplied with is copied: the smaller of the two.
-    return _native.product(A, B.T) if len(B) <= len(A) else _native.product(B, A.T).T
+    if _native.available(A) and _native.available(B):
+        return _native.inner(A, B)
+    return A @ B.T
 
 
-def combined(C: Array, Q: Array) -> Array:
-    """Return `C @ Q`: sums of the rows of Q."""
-    return product(C, Q) if _native.fits(Q) else C @ Q
+def less_combined(E: Array, C: Array, Q: Array) -> Array:
+    """Return `E - C.T @ Q`, in the place of E where that is allowed."""
+    if _native.available(Q) and _native.available(E) and E.flags.writeable:
+        _native.combine(C, Q, E, -1)
+        return E
+    return E - C.T @ Q
 
 
 def product(A: Array, B: Array) -> Array:
     """Return `A @ B`."""
     if not _native.available(B):
         return A @ B
-    return _native.product(np.ascontiguousarray(A), B)
+    out = np.zeros((A.shape[0], B.shape[1]), dtype=B.dtype)
+    _native.combine(A.T, B, out)
+    return out
 
 
-def _solved(L: Vector, E: Array) -> Array:
-    """Return L^-1 E; L is small and, after pivoting, far from singular."""
-    return like(np.linalg.inv(L), E, dtype=E.dtype) @ E
+def _solved(inverse: Vector, E: Array) -> Array:
+    """Return L^-1 times the first rows of E."""
+    return product(like(inverse, E, dtype=E.dtype), E[: len(inverse), :])
 
 
 def _squared_norms(E: Array) -> Vector:

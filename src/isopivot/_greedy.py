@@ -149,6 +149,8 @@ def leaders(factor: Orthonormal | Cholesky, count: int, stop2: float, eps: float
 
 def _foremost(factor: Orthonormal | Cholesky, count: int, stop2: float) -> Rows:
     """Return about `count` rows with the largest bound above stop2, and never fewer than one."""
+    if _native.ready():
+        return _native.foremost(factor.residual2, factor.slack2, count, stop2)
     upper2 = factor.upper2
     limit = min(_sieve(upper2, count // 2), np.nextafter(upper2.max(), 0.0))
     return np.flatnonzero(upper2 > max(stop2, limit))
@@ -171,17 +173,20 @@ def panel_pivots(
     The first is always taken: it is the largest of all rows, or tied with it and first.
     A further one is taken while no row outside could be preferred to it.
     """
+    bound2, window = relaxation**2 * panel.bound2, TIES * eps
+    if _native.ready():
+        limits = (bound2, stop2, DEPTH, window)
+        return _native.panel_pivots(G, panel.rows, panel.fence, room, *limits)
     residual2 = np.diagonal(G).copy()
     start2 = residual2.max()
     enough2 = max(stop2, DEPTH * start2)
-    bound2 = relaxation**2 * panel.bound2
     L = np.empty((min(room, len(G)), len(G)))
     order: list[int] = []
     while len(order) < len(L):
         best2 = residual2.max()
-        j = int(np.argmax(residual2 >= best2 * (1.0 - TIES * eps)))
-        tied_but_first = best2 >= bound2 * (1.0 - TIES * eps) and panel.rows[j] < panel.fence
-        wins = best2 > bound2 * (1.0 + TIES * eps) or tied_but_first
+        j = int(np.argmax(residual2 >= best2 * (1.0 - window)))
+        tied_but_first = best2 >= bound2 * (1.0 - window) and panel.rows[j] < panel.fence
+        wins = best2 > bound2 * (1.0 + window) or tied_but_first
         if order and (best2 <= enough2 or not wins):
             break
         k = len(order)

@@ -68,7 +68,8 @@ class Points:
         self.norms2 = self._centred_norms2(raw2) if center else raw2
         # Rows that can be gathered as they are, without scaling.
         self._plain = isinstance(X, np.ndarray) and X.flags.c_contiguous and not self.exponent
-        self.in_place = _native.fits(X) and not self.exponent
+        # Rows that can be multiplied where they lie.
+        self.in_place = _native.available(X) and not self.exponent
         offset = 0.0 if self.mean is None else float(np.linalg.norm(to_numpy(self.mean)))
         self.reach: Vector = np.sqrt(raw2) + offset
 
@@ -93,8 +94,7 @@ class Points:
     def gram(self, rows: Rows) -> Vector:
         """Return the inner products of the rows, in float64."""
         Y = self.vectors(rows)
-        G = _native.product(Y, Y.T) if _native.fits(Y) else Y @ Y.T
-        return to_numpy(G).astype(np.float64, copy=False)
+        return to_numpy(Y @ Y.T).astype(np.float64, copy=False)
 
     def zeros(self, n_rows: int, n_columns: int) -> Array:
         """Return a zero matrix in the namespace, dtype and device of the points."""
@@ -169,20 +169,25 @@ class Points:
     def _centred_norms2(self, raw2: Vector) -> Vector:
         """Return squared norms of the centred points; explicitly where terms would cancel."""
         mean = to_numpy(self.mean).astype(np.float64)
+        if not self.exponent and _native.available(self.X):
+            norms2 = _native.norms2(self.X, mean)
+        else:
+            norms2 = self._expanded_norms2(raw2, mean)
+        # Identical rows differ from their rounded mean by rounding alone.
+        norms2[norms2 <= (10 * self.eps * self.largest) ** 2] = 0.0
+        return norms2
+
+    def _expanded_norms2(self, raw2: Vector, mean: Vector) -> Vector:
         cross = np.concatenate([self._times_mean(rows) for rows in self._blocks()])
         norms2: Vector = raw2 - 2.0 * cross + mean @ mean
         near = np.flatnonzero(norms2 < 0.25 * raw2)
         for block in row_blocks(len(near), self.row_bytes):
             norms2[near[block]] = self._norms2(self.vectors(near[block]))
-        # Identical rows differ from their rounded mean by rounding alone.
-        norms2[norms2 <= (10 * self.eps * self.largest) ** 2] = 0.0
         return norms2
 
     def _times_mean(self, rows: Selection) -> Vector:
         wide = self.xp.astype(self.raw(rows), self.xp.float64, copy=False)
         mean = self.xp.astype(self.mean, self.xp.float64)
-        if _native.fits(wide):
-            return np.asarray(_native.product(wide, mean[:, None])[:, 0])
         return np.asarray(to_numpy(wide @ mean))
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from isopivot import _native
+
 # What to do about what scikit-learn's validation refuses, by words of its message.
 _REMEDIES = {
     "contains NaN": "Remedy: impute (sklearn.impute.SimpleImputer) or drop those rows.",
@@ -43,6 +45,19 @@ def with_remedies() -> Iterator[None]:
     except (ValueError, TypeError) as error:
         remedies = [text for words, text in _REMEDIES.items() if words in str(error)]
         raise type(error)("\n".join([str(error), *remedies])) from error
+
+
+def finite_later(X: Any) -> bool:
+    """Return whether `assert_finite` finds NaN and infinity sooner than scikit-learn would."""
+    return _native.available(X) and bool(X.size > 1 << 16)
+
+
+def assert_finite(X: Any, estimator_name: str | None = None) -> None:
+    """Raise scikit-learn's error for NaN and infinity."""
+    from sklearn.utils import assert_all_finite
+
+    if not _native.all_finite(X):
+        assert_all_finite(X, estimator_name=estimator_name, input_name="X")
 
 
 def check_not_none(X: Any) -> None:

@@ -21,14 +21,17 @@ from isopivot._arrays import (
     namespace,
     times_power_of_two,
 )
+from isopivot._compiled import Compiled
 from isopivot._factors import Cholesky, Factorization, GramSource, Orthonormal
 from isopivot._gram import LinearGram
 from isopivot._greedy import greedy
 from isopivot._points import Points, as_points
 from isopivot._validation import (
+    assert_finite,
     check_dimension,
     check_not_none,
     check_relaxation,
+    finite_later,
     resolve_mu,
     with_remedies,
 )
@@ -240,7 +243,7 @@ def _arithmetic(points: Points, capacity: int) -> Orthonormal | Cholesky:
     """Return the factor for a source: a basis, unless it would outweigh the embedding."""
     if sparse.issparse(points.X) and points.m > points.n:
         return Cholesky(LinearGram(points), capacity)
-    return Orthonormal(points, capacity)
+    return (Compiled if points.in_place else Orthonormal)(points, capacity)
 
 
 def _check_floor(mu: float | None, floor: float, units: Units) -> None:
@@ -305,7 +308,11 @@ def _checked(X: Any) -> Any:
     check_not_none(X)
     if _is_numpy_like(X):
         with with_remedies():
-            return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+            later, formats = finite_later(X), [np.float64, np.float32]
+            X = check_array(X, accept_sparse="csr", dtype=formats, ensure_all_finite=not later)
+            if later:
+                assert_finite(X)
+            return X
     xp = namespace(X)
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(

@@ -315,7 +315,7 @@ def _products(X: Any, Y: Any) -> Vector:
         return np.asarray(X @ np.ascontiguousarray(Y.T))
     few = X.shape[0] * Y.shape[0] < _FEW
     if not few and _native.available(X) and _native.available(Y):
-        return _native.product(X, Y.T)
+        return _native.inner(X, Y)
     U = X @ Y.T
     return np.asarray(U.toarray() if sparse.issparse(U) else U, dtype=np.float64)
 

@@ -3,6 +3,7 @@
 import multiprocessing
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from threadpoolctl import threadpool_limits
 
 from isopivot import _greedy, _native, icpqr
 from isopivot._native import _library, products
-from isopivot._native.products import padded
 
 pytestmark = pytest.mark.skipif(not _native.ready(), reason="the compiled functions were not built")
 
@@ -33,77 +33,140 @@ def rng():
     return np.random.default_rng(0)
 
 
-def zeros(rows):
-    """No row has seen a direction."""
-    return np.zeros(len(rows), dtype=np.int32)
-
-
-def slack(X, V):
-    """Rounding of the inner products of two sets of rows, in the format of X."""
-    sizes = np.linalg.norm(V, axis=1)[:, None] * np.linalg.norm(X, axis=1)[None, :]
-    return (4 + np.sqrt(X.shape[1])) * np.finfo(X.dtype).eps * sizes
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("n", "m", "k"), SHAPES)
-def test_projections_of_chosen_rows(rng, n, m, k, dtype):
-    X, V = (rng.standard_normal((rows, m)).astype(dtype) for rows in (n, k))
-    shift = rng.standard_normal(k).astype(dtype)
-    rows = np.sort(rng.choice(n, -(-n // 2), replace=False))
-    F = np.full((k, n), 7.0, dtype=dtype)
-    captured2 = _native.project(X, rows, zeros(rows), _native.packed(V), shift, F)
-    wide, directions = X.astype(np.float64), V.astype(np.float64)
-    expected = directions @ wide[rows].T - shift[:, None]
-    room = slack(X[rows], V) + np.finfo(dtype).eps * np.abs(shift)[:, None]
-    assert (np.abs(F[:, rows] - expected) <= room).all()
-    others = np.setdiff1d(np.arange(n), rows)
-    assert (F[:, others] == 7.0).all()
-    stored = F[:, rows].astype(np.float64)
-    assert_allclose(captured2, (stored**2).sum(axis=0), rtol=k * 2e-16 + 1e-15)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("n", "m", "k"), SHAPES)
-def test_products(rng, n, m, k, dtype):
-    A, B = rng.standard_normal((n, m)).astype(dtype), rng.standard_normal((m, k)).astype(dtype)
-    expected = A.astype(np.float64) @ B.astype(np.float64)
-    assert (np.abs(_native.product(A, B) - expected) <= slack(A, B.T).T).all()
-
-
-def test_rows_may_lie_apart(rng):
-    big = rng.standard_normal((40, 30))
-    A, V = big[::3, 5:25], rng.standard_normal((6, 20))
-    F = np.empty((6, len(A)))
-    rows = np.arange(len(A))
-    _native.project(A, rows, zeros(rows), _native.packed(V), None, F)
-    assert_allclose(F, V @ A.T, atol=1e-13)
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_rows_that_have_seen_directions_skip_them(rng, dtype, threads, monkeypatch):
-    monkeypatch.setattr(_library, "threads_of_blas", lambda: threads)
+@pytest.fixture(params=[1, 3])
+def threads(request, monkeypatch):
+    """So many threads, for the smallest work."""
+    monkeypatch.setattr(_library, "threads_of_blas", lambda: request.param)
     monkeypatch.setattr(_library, "SMALL", 0)
-    X, V = (rng.standard_normal((rows, 3000)).astype(dtype) for rows in (300, 61))
-    whole = np.empty((61, 300), dtype=dtype)
+    return request.param
+
+
+def slack(A, B):
+    """Rounding of the inner products of two sets of rows, in the format of A."""
+    sizes = np.linalg.norm(A, axis=1)[:, None] * np.linalg.norm(B, axis=1)[None, :]
+    return (4 + np.sqrt(A.shape[1])) * np.finfo(A.dtype).eps * sizes
+
+
+FORMATS = [(np.float64, np.float64), (np.float32, np.float32), (np.float32, np.float64)]
+
+
+@pytest.mark.parametrize(("dtype", "wide"), FORMATS, ids=["double", "single", "mixed"])
+@pytest.mark.parametrize(("n", "m", "k"), SHAPES)
+def test_products_of_chosen_rows(rng, threads, n, m, k, dtype, wide):
+    X, V = rng.standard_normal((n, m)).astype(dtype), rng.standard_normal((k, m)).astype(wide)
+    shift = rng.standard_normal(k).astype(wide)
+    rows = np.sort(rng.choice(n, -(-n // 2), replace=False))
+    F = np.full((n, k), 7.0, dtype=dtype)
+    captured2 = _native.multiply(X, rows, _native.pack(V), _native.columns_of(F), k, shift=shift)
+    exact = X[rows].astype(np.float64) @ V.T.astype(np.float64) - shift
+    stored = np.finfo(dtype).eps * np.abs(exact)
+    room = slack(X[rows].astype(wide), V) + np.finfo(wide).eps * np.abs(shift) + stored
+    assert (np.abs(F[rows] - exact) <= room).all()
+    assert (F[np.setdiff1d(np.arange(n), rows)] == 7.0).all()
+    # What is counted was not rounded to the format of the rows.
+    sizes = np.linalg.norm(exact, axis=1)
+    blur = 2 * np.linalg.norm(room - stored, axis=1) * sizes + k * np.finfo(wide).eps * sizes**2
+    assert (np.abs(captured2 - (exact**2).sum(axis=1)) <= blur).all()
+    assert_array_equal(_native.multiply(X, rows, _native.pack(V), None, 0, shift=shift), captured2)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("n", "m", "k"), SHAPES)
+def test_inner_products_and_sums_of_rows(rng, threads, n, m, k, dtype):
+    A, B = (rng.standard_normal((rows, m)).astype(dtype) for rows in (n, k))
+    exact = A.astype(np.float64) @ B.T.astype(np.float64)
+    assert (np.abs(_native.inner(A, B) - exact) <= slack(A, B)).all()
+    C, start = rng.standard_normal((n, k)).astype(dtype), rng.standard_normal((k, m)).astype(dtype)
+    out = start.copy()
+    _native.combine(C, A, out, -1)
+    exact = start - C.T.astype(np.float64) @ A.astype(np.float64)
+    assert (np.abs(out - exact) <= slack(C.T, A.T) + np.finfo(dtype).eps * np.abs(start)).all()
+
+
+def test_sums_read_nothing_beyond_the_end(rng):
+    whole = rng.standard_normal((6, 13))
+    C, B = whole[:, 10:], rng.standard_normal((6, 5))
+    out = np.zeros((3, 5))
+    _native.combine(C, B, out)
+    assert_allclose(out, C.T @ B, atol=1e-14)
+    assert not products._reaches(C, 8)
+    assert products._reaches(whole[:, :3], 8)
+
+
+@pytest.mark.parametrize(("dtype", "wide"), FORMATS, ids=["double", "single", "mixed"])
+@pytest.mark.parametrize(("n", "m", "k"), SHAPES)
+@pytest.mark.parametrize("centred", [False, True])
+def test_gram_matrices(rng, threads, n, m, k, dtype, wide, centred):
+    X = (rng.standard_normal((n, m)) + 3.0).astype(dtype)
+    rows = rng.permutation(n)[: min(n, k)]
+    mean = X.mean(axis=0) if centred else np.zeros(m, dtype=dtype)
+    G = _native.gram(X, rows, mean if centred else None, wide=wide == np.float64)
+    Y = X[rows].astype(np.float64) - mean
+    assert_array_equal(G, G.T)
+    raw = np.abs(X[rows]).astype(wide) + np.abs(mean)
+    assert (np.abs(G - Y @ Y.T) <= slack(raw, Y)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_may_lie_apart(rng, dtype):
+    big = rng.standard_normal((40, 30)).astype(dtype)
+    A, V = big[::3, 5:25], rng.standard_normal((6, 20)).astype(dtype)
+    assert (np.abs(_native.inner(A, V) - A @ V.T) <= 2 * slack(A, V)).all()
+    assert_allclose(_native.norms2(A, None), (A.astype(float) ** 2).sum(axis=1), rtol=1e-14)
+
+
+@pytest.mark.parametrize(("dtype", "wide"), FORMATS, ids=["double", "single", "mixed"])
+def test_rows_that_have_seen_directions_skip_them(rng, threads, dtype, wide):
+    lanes = 64 // np.dtype(wide).itemsize
+    X = rng.standard_normal((300, 3000)).astype(dtype)
+    B = _native.pack(rng.standard_normal((61, 3000)).astype(wide))
+    whole = np.empty((300, 61), dtype=dtype)
     rows = rng.permutation(300)
-    _native.project(X, rows, zeros(rows), _native.packed(V), None, whole)
-    starts = np.sort(rng.integers(0, 62, 300)).astype(np.int32)
+    _native.multiply(X, rows, B, _native.columns_of(whole), 61)
+    starts = (np.sort(rng.integers(0, 62, 300)) // lanes * lanes).astype(np.int32)
     F = whole.copy()
     for row, start in zip(rows, starts, strict=True):
-        F[start:, row] = np.nan
-    captured2 = _native.project(X, rows, starts, _native.packed(V), None, F)
+        F[row, start:] = np.nan
+    captured2 = _native.multiply(X, rows, B, _native.columns_of(F), 61, starts=starts)
     assert_array_equal(F, whole)  # also what was computed again
-    wanted = np.arange(61)[:, None] >= starts[None, :]
-    expected = (np.where(wanted, whole[:, rows], 0.0).astype(np.float64) ** 2).sum(axis=0)
-    assert_allclose(captured2, expected, rtol=1e-13)
+    wanted = np.arange(61)[None, :] >= starts[:, None]
+    expected = (np.where(wanted, whole[rows], 0.0).astype(np.float64) ** 2).sum(axis=1)
+    assert_allclose(captured2, expected, rtol=1e-13 if dtype == np.float64 else 1e-6)
+
+
+def test_columns_that_fill_up_are_zero_and_not_written(rng):
+    X, V = rng.standard_normal((20, 7)), rng.standard_normal((5, 7))
+    directions = np.array([3, -1, 0, -1, -1, 4])
+    F = np.full((20, 6), 7.0)
+    where = np.where(directions < 0, 0, _native.columns_of(F)).astype(np.uintp)
+    captured2 = _native.multiply(X, None, _native.pack(V, directions), where, 6)
+    expected = X @ V[[3, 0, 4]].T
+    assert_allclose(F[:, [0, 2, 5]], expected, atol=1e-13)
+    assert (F[:, [1, 3, 4]] == 7.0).all()
+    assert_allclose(captured2, (expected**2).sum(axis=1), rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("capacity", [0, 40])
+def test_coordinates_in_lines(rng, threads, dtype, capacity):
+    n, sizes = 50, (3, 20, 1, 16)
+    F, lines = rng.standard_normal((40, n)).astype(dtype), _native.Lines(n, dtype, capacity)
+    for k in sizes:
+        lines.grow(k)
+        directions = np.arange(lines.size - k, lines.size)
+        X, V = np.ascontiguousarray(F[directions].T), np.eye(k, dtype=dtype)
+        where = lines.places(directions)
+        _native.multiply(X, np.arange(n), _native.pack(V), where, lines.lanes)
+        rows = rng.permutation(n)[:13]
+        assert_array_equal(lines.of(rows), F[: lines.size, rows].astype(np.float64))
+    assert_array_equal(lines.places(np.array([-1])), [0])
+    assert_array_equal(lines.release(), F)
 
 
 def test_what_cannot_be_read_in_place_is_said():
     X = np.ones((4, 6))
     assert _native.available(X)
     assert _native.available(X[::2])
-    assert not _native.fits(np.ones((2, 3000)))
     odd = np.zeros(8 * 24 + 1, dtype=np.uint8)[1:].view(np.float64).reshape(4, 6)
     assert not _native.available(odd)
     for other in (X.T, X[:, ::2], X.astype(int), X[::-1], X.astype(">f8"), X[0], [[1.0]]):
@@ -129,12 +192,19 @@ def test_one_reading_gives_norms_and_sums(rng, dtype):
     assert_allclose(total, wide.sum(axis=0), atol=999 * 2.3e-16 * np.abs(wide).sum(axis=0).max())
 
 
-def test_padding_copies_only_what_it_must(rng):
-    B = rng.standard_normal((5, 16))
-    assert padded(B, np.float64) is B
-    wide = padded(B[:, :11], np.float64)
-    assert_array_equal(wide[:, :11], B[:, :11])
-    assert (wide[:, 11:] == 0.0).all()
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("m", [1, 37, 200])
+def test_norms_and_finite_numbers(rng, threads, dtype, m):
+    X = rng.standard_normal((999, m)).astype(dtype)
+    mean = X.mean(axis=0)
+    expected = ((X.astype(np.float64) - mean) ** 2).sum(axis=1)
+    assert_allclose(_native.norms2(X, mean), expected, rtol=m * 2.3e-16)
+    assert _native.all_finite(X)
+    for bad in (np.nan, np.inf, -np.inf):
+        Y = X.copy()
+        Y[rng.integers(999), rng.integers(m)] = bad
+        assert not _native.all_finite(Y)
+    assert _native.all_finite(np.full((3, m), np.finfo(dtype).max, dtype=dtype))
 
 
 bounds = st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.0 + 1e-15, 2.0, 3.0]), min_size=1, max_size=60)
@@ -152,6 +222,55 @@ def test_leaders_equal_those_of_numpy(values, count, stop2):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_native, "ready", lambda: False)
         assert_array_equal(found, _greedy.leaders(Known, count, stop2, 2.2e-16))
+
+
+@given(bounds, st.integers(1, 70), st.sampled_from([0.0, 0.5, 2.5]))
+def test_the_foremost_are_the_largest(values, count, stop2):
+    upper2 = np.array(values)
+    rows = _native.foremost(upper2, np.zeros(len(upper2)), count, stop2)
+    others = np.setdiff1d(np.arange(len(upper2)), rows)
+    assert (upper2[rows] > stop2).all()
+    assert len(rows) > 0 or (upper2 <= stop2).all()
+    if len(rows):
+        assert upper2[rows].min() >= upper2[others].max(initial=0.0)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=50), st.integers(1, 9))
+def test_rows_by_stage(stages, s):
+    stage = np.minimum(np.array(stages, dtype=np.int32), s)
+    rows = np.flatnonzero(np.arange(len(stage)) % 3)
+    ordered, seen, occur = _native.by_stage(rows, stage, s)
+    late = rows[stage[rows] < s]
+    assert_array_equal(ordered, late[np.argsort(stage[late], kind="stable")])
+    assert_array_equal(seen, stage[ordered])
+    assert_array_equal(occur, np.unique(stage[late]))
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 100), st.floats(0.0, 4.0))
+def test_panel_pivots_equal_those_of_numpy(n, room, seed, bound2):
+    V = np.random.default_rng(seed).integers(-2, 3, (n, 6)).astype(float)
+    G, panel = V @ V.T, _greedy.Panel(np.arange(3, n + 3), bound2, n // 2 + 3)
+    V[0] = 1.0 + V[0]  # never zero: the first is always taken
+    G = V @ V.T
+    options = {"room": room, "relaxation": 1.0, "eps": 2.2e-16}
+    found = _greedy.panel_pivots(G, panel, 0.5, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_native, "ready", lambda: False)
+        assert_array_equal(found, _greedy.panel_pivots(G, panel, 0.5, **options))
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 40])
+def test_inverses_of_leading_factors(rng, n):
+    A = rng.standard_normal((n, n + 3))
+    G = A @ A.T
+    inverse, diagonal = _native.leading_inverse(G.copy(), 0.0)
+    L = np.linalg.cholesky(G) if n else G
+    assert_allclose(diagonal, np.diagonal(L), rtol=1e-10)
+    assert_allclose(inverse @ L, np.eye(n), atol=1e-9)
+    if n > 1:  # what is in the span of the rows before it ends it
+        G[-1], G[:, -1] = G[0], G[:, 0]
+        G[-1, -1] = G[0, 0]
+        assert len(_native.leading_inverse(G, 1e-9)[1]) == n - 1
 
 
 @given(bounds, st.data())
@@ -177,7 +296,7 @@ def test_pivots_equal_those_without_the_compiled_functions(rng, kind, dtype, wit
     X = X.astype(dtype)
     compiled = icpqr(X, mu="5%", center=True)
     monkeypatch.setattr(products, "products_pay", lambda: False)
-    assert not _native.fits(X)
+    assert not _native.available(X)
     if without == "all":
         monkeypatch.setattr(_native, "ready", lambda: False)
     plain = icpqr(X, mu="5%", center=True)
@@ -190,19 +309,36 @@ def test_pivots_equal_those_without_the_compiled_functions(rng, kind, dtype, wit
 def test_threads_are_those_of_the_blas():
     with threadpool_limits(1, user_api="blas"):
         assert _library.threads_of_blas() == 1
-        pieces = []
-        _library.shared(lambda lo, hi: pieces.append((lo, hi)), 1000, 1 << 30)
-        assert pieces == [(0, 1000)]
+        assert _library.threads_for(1 << 40) == 1
+    assert _library.threads_for(1) == 1
 
 
-@pytest.mark.parametrize("threads", [2, 3, 5])
-@pytest.mark.parametrize("n", [1, 15, 16, 17, 64, 1000])
-def test_pieces_cover_all_rows_once(threads, n, monkeypatch):
-    monkeypatch.setattr(_library, "threads_of_blas", lambda: threads)
-    pieces = []
-    _library.shared(lambda lo, hi: pieces.append((lo, hi)), n, 1 << 30)
-    covered = np.concatenate([np.arange(lo, hi) for lo, hi in pieces])
-    assert_array_equal(np.sort(covered), np.arange(n))
+def test_results_do_not_depend_on_the_number_of_threads(rng, monkeypatch):
+    X = rng.standard_normal((3000, 120)) / np.arange(1, 121)
+    results = []
+    for threads in (1, 2, 7):
+        monkeypatch.setattr(_library, "threads_of_blas", lambda threads=threads: threads)
+        results.append(icpqr(X, mu="5%", center=True))
+    for other in results[1:]:
+        assert_array_equal(other.coordinates, results[0].coordinates)
+        assert_array_equal(other.residuals, results[0].residuals)
+
+
+def test_fits_on_many_threads_at_once(rng, monkeypatch):
+    monkeypatch.setattr(_library, "threads_of_blas", lambda: 3)
+    X = rng.standard_normal((2000, 60))
+    expected, found = icpqr(X, n_components=20).coordinates, []
+    workers = [
+        threading.Thread(target=lambda: found.append(icpqr(X, n_components=20).coordinates))
+        for _ in range(4)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(found) == 4
+    for other in found:
+        assert_array_equal(other, expected)
 
 
 def test_a_fit_after_the_main_thread_ended():

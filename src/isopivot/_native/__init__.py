@@ -1,8 +1,8 @@
 """Products that need no copy of the rows they read, in C where it could be compiled.
 
 A BLAS multiplies whole matrices. The greedy loop multiplies a changing choice of rows with a
-few directions, and copying those rows together costs as much as the product. `project` and
-`product` read them where they lie, on as many threads as NumPy's BLAS may use. Without a
+few directions, and copying those rows together costs as much as the product. `multiply` and
+`gram` read them where they lie, on as many threads as NumPy's BLAS may use. Without a
 compiler at build time `available` is False, and the callers use NumPy.
 
 There is a second reason: idle threads of OpenBLAS spin for about a tenth of a second after each
@@ -10,18 +10,50 @@ of its calls and take the processor from everything else. A loop that calls it o
 its products runs at half speed.
 """
 
-from isopivot._native.bookkeeping import downdate, leaders, outside, ready, unsettled
-from isopivot._native.products import available, fits, packed, product, project, read_once, scatter
+from isopivot._native.bookkeeping import (
+    by_stage,
+    downdate,
+    foremost,
+    leaders,
+    leading_inverse,
+    outside,
+    panel_pivots,
+    ready,
+    unsettled,
+)
+from isopivot._native.lines import Lines
+from isopivot._native.products import (
+    all_finite,
+    available,
+    columns_of,
+    combine,
+    gram,
+    inner,
+    multiply,
+    norms2,
+    pack,
+    read_once,
+    scatter,
+)
 
 __all__ = [
+    "Lines",
+    "all_finite",
     "available",
+    "by_stage",
+    "columns_of",
+    "combine",
     "downdate",
-    "fits",
+    "foremost",
+    "gram",
+    "inner",
     "leaders",
+    "leading_inverse",
+    "multiply",
+    "norms2",
     "outside",
-    "packed",
-    "product",
-    "project",
+    "pack",
+    "panel_pivots",
     "read_once",
     "ready",
     "scatter",

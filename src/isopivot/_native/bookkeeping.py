@@ -23,12 +23,27 @@ def ready() -> bool:
 def leaders(residual2: Numbers, slack2: Numbers, count: int, stop2: float, window: float) -> Rows:
     """Return the `count` rows of largest bound above stop2, sorted, ties by lowest index."""
     n = len(residual2)
-    rows = np.empty(min(count, n), dtype=np.intp)
+    rows, values = np.empty(n, dtype=np.intp), np.empty(n)
+    known, found = _addresses(residual2, slack2), _addresses(rows, values)
+    return rows[: library().leaders(*known, n, count, stop2, window, *found)].copy()
+
+
+def foremost(residual2: Numbers, slack2: Numbers, count: int, stop2: float) -> Rows:
+    """Return about `count` rows of largest bound above stop2, and never fewer than one."""
+    n = len(residual2)
+    rows = np.empty(n, dtype=np.intp)
     known = _addresses(residual2, slack2)
-    found = library().leaders(*known, n, len(rows), stop2, window, rows.ctypes.data)
-    if found < 0:
-        raise MemoryError(f"got {n} rows; allowed is what fits into memory; use fewer rows")
-    return rows[:found]
+    return rows[: library().foremost(*known, n, count, stop2, rows.ctypes.data)]
+
+
+def by_stage(rows: Rows, stage: Stages, s: int) -> tuple[Rows, Stages, Rows]:
+    """Return the rows that have not seen all s directions, by stage; their stages; which occur."""
+    ordered, seen = np.empty(len(rows), dtype=np.intp), np.empty(len(rows), dtype=np.int32)
+    ends = np.empty(s + 2, dtype=np.intp)
+    given, found = _addresses(rows, stage), _addresses(ordered, seen, ends)
+    count = library().by_stage(given[0], len(rows), given[1], s, *found)
+    occur = np.flatnonzero(np.diff(ends[:s], prepend=0))
+    return ordered[:count], seen[:count], occur
 
 
 def outside(residual2: Numbers, slack2: Numbers, inside: Rows, window: float) -> tuple[float, int]:
@@ -73,6 +88,35 @@ def unsettled(
         rows.ctypes.data, len(rows), *known, s, stop2, root_eps, stale, found.ctypes.data
     )
     return found[:count]
+
+
+def panel_pivots(
+    G: Numbers,
+    rows: Rows,
+    fence: int,
+    room: int,
+    bound2: float,
+    stop2: float,
+    depth: float,
+    window: float,
+) -> Rows:
+    """Return the positions in a panel that greedy takes, in order (`_greedy.panel_pivots`)."""
+    n, room = len(G), min(room, len(G))
+    order, L = np.empty(room, dtype=np.intp), np.empty((room + 1, n))
+    given, chosen = _addresses(G, rows), _addresses(order, L)
+    limits = (bound2, stop2, depth, window)
+    return order[: library().panel_pivots(given[0], n, given[1], fence, room, *limits, *chosen)]
+
+
+def leading_inverse(G: Numbers, stop2: float) -> tuple[Numbers, Numbers]:
+    """Return L^-1, and the diagonal of L, of the leading block of G = L L' above stop2.
+
+    G is overwritten.
+    """
+    n = len(G)
+    inverse = np.empty((n, n))
+    k = library().leading_inverse(G.ctypes.data, n, stop2, inverse.ctypes.data)
+    return inverse[:k, :k], np.diagonal(G)[:k].copy()
 
 
 def _addresses(*arrays: npt.NDArray[Any]) -> list[int]:

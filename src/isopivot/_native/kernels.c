@@ -6,6 +6,9 @@
  *
  * Compiled for several generations of processors; the loader of the system picks one.
  */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,21 +23,38 @@
 #define TUNED 0
 #endif
 #define INLINE static inline __attribute__((always_inline))
+/* Every job takes a list of integers: addresses, sizes, and last its piece of the work, lo..hi. */
+#define AT(address) ((void *)(intptr_t)(address))
 
-enum { ROWS = 8, RUN = 256 };
+enum { ROWS = 8, RUN = 256, TERMS = 64 };
 
+#define ROW double
 #define REAL double
 #define LANES 8
 #define NAME(x) x##_f64
-#include "kernels.inc"
+#include "rows.inc"
+#include "sums.inc"
+#undef ROW
 #undef REAL
 #undef LANES
 #undef NAME
 
+#define ROW float
 #define REAL float
 #define LANES 16
 #define NAME(x) x##_f32
-#include "kernels.inc"
+#include "rows.inc"
+#include "sums.inc"
+#undef REAL
+#undef LANES
+#undef NAME
+
+#define MIXED /* rows of float, but every product and sum in double */
+#define REAL double
+#define LANES 8
+#define NAME(x) x##_mixed
+#include "rows.inc"
+#undef ROW
 #undef REAL
 #undef LANES
 #undef NAME
@@ -49,3 +69,4 @@ int tuned(void) {
 }
 
 #include "bookkeeping.inc"
+#include "threads.inc"

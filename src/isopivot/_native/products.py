@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from isopivot._native._library import library, products_pay, shared, threads_for
+from isopivot._native._library import address, products_pay, run, threads_for
 
 Matrix = npt.NDArray[Any]
 Numbers = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
 
-LONGEST = 1536  # numbers in a row; measured: at 3,000 a BLAS is 1.5 times as fast
+CACHE = 786432  # bytes that stay in the second-level cache while rows pass by
+PIECE = 1 << 22  # bytes of rows that are one piece of work
 
 
 def available(A: Any) -> bool:
@@ -30,156 +33,176 @@ def available(A: Any) -> bool:
     )
 
 
-def fits(A: Any) -> bool:
-    """Return whether rows of `A` are short enough for this to beat a BLAS.
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """Rows, as columns that rows can be multiplied with: tiles of three vectors."""
 
-    Longer ones leave too few columns in the second-level cache.
-    """
-    return available(A) and A.shape[1] <= LONGEST
-
-
-def packed(V: Matrix) -> Matrix:
-    """Return the directions, rows of `V`, as columns that `project` can read from any one on."""
-    k, m = V.shape
-    lanes = 64 // V.itemsize
-    wide = np.zeros((m, (-(-k // lanes) + 1) * lanes), dtype=V.dtype)
-    wide[:, :k] = V.T
-    return wide
+    data: Matrix
+    k: int  # columns, those that only fill up included
+    m: int
 
 
-def project(
+def pack(V: Matrix, rows: Rows | None = None) -> Packed:
+    """Return rows of `V`, packed; a negative one is zero."""
+    k, ldx, chosen, _ = _sources(V, rows, None)
+    m, lanes = V.shape[1], 64 // V.itemsize
+    data = np.empty(-(-k // lanes) * lanes * m, dtype=V.dtype)
+    arguments = (address(V), ldx, address(chosen), k, m, address(data))
+    run(f"pack_{_format(V)}", arguments, k, 3 * lanes, threads_for(k * m))
+    return Packed(data, k, m)
+
+
+def multiply(
     X: Matrix,
-    rows: npt.NDArray[np.intp],
-    starts: npt.NDArray[np.int32],
-    columns: Matrix,
-    shift: Matrix | None,
-    F: Matrix,
+    rows: Rows | None,
+    B: Packed,
+    where: npt.NDArray[np.uintp] | None,
+    step: int,
+    *,
+    shift: Matrix | None = None,
+    starts: npt.NDArray[np.int32] | None = None,
 ) -> Numbers:
-    """Write `V @ X[rows].T - shift` into `F[:, rows]`; return sums of squares per row.
+    """Write the products of rows with `B`, less `shift`; return their sums of squares per row.
 
     Parameters
     ----------
     X : ndarray of shape (n, m)
         Rows lie one after the other, or with gaps.
-    rows : ndarray
-    starts : ndarray of the shape of rows, int32
-        Direction from which on a row is wanted; best in increasing order. Earlier ones may
-        be computed again, to the same digits, but are not counted.
-    columns : ndarray of shape (m, k or more)
-        The k directions V, packed.
-    shift : ndarray of shape (k,) or None
-    F : ndarray of shape (k, n)
-
-    Returns
-    -------
-    ndarray of shape (len(rows),), float64
+    rows : ndarray or None
+        Which of them; None for all.
+    B : Packed
+        In the format of X, or float64: then sums are, too.
+    where : ndarray of shape (B.k,) or None
+        Address where the product of row 0 with each column belongs; that of row i lies `step`
+        numbers, times i, further on. 0 for columns that only fill up. None: only the sums of
+        squares are wanted.
+    shift : ndarray of shape (B.k,) or None
+    starts : ndarray of the shape of rows, int32, or None
+        Column from which on a row is wanted, whole vectors; best in increasing order. Earlier
+        ones may be computed again, to the same digits, but are not counted.
     """
-    captured2 = np.zeros(len(rows))
-    chosen = np.ascontiguousarray(rows, dtype=np.int64)
-    _rows_times(X, chosen, columns, shift, F.T, starts, captured2)
+    n, ldx, chosen, _ = _sources(X, rows, None)
+    captured2 = np.zeros(n)
+    shift = None if shift is None else np.ascontiguousarray(shift, dtype=B.data.dtype)
+    tiles = max(1, CACHE // (192 * max(1, B.m)))
+    arguments = (
+        *(address(X), ldx, address(chosen), B.m, address(B.data), B.k, address(shift)),
+        *(address(where), step, int(rows is not None), address(starts), address(captured2), tiles),
+    )
+    threads = threads_for(n * B.m * B.k)
+    piece = min(-(-n // (2 * threads)), max(64, PIECE // max(1, B.m * X.itemsize)))
+    job = f"rows_times_{_format(X, X.dtype != B.data.dtype)}"
+    run(job, arguments, n, max(16, -(-piece // 16) * 16), threads)
     return captured2
 
 
-def product(A: Matrix, B: Matrix) -> Matrix:
-    """Return `A @ B`."""
-    out = np.empty((A.shape[0], B.shape[1]), dtype=A.dtype)
-    _rows_times(A, None, padded(B, A.dtype), None, out)
+def inner(A: Matrix, B: Matrix) -> Matrix:
+    """Return `A @ B.T`: the inner products of two sets of rows of one format."""
+    if len(B) > len(A):  # what is multiplied with is copied: the smaller of the two
+        return inner(B, A).T
+    out = np.empty((len(A), len(B)), dtype=A.dtype)
+    multiply(A, None, pack(B), columns_of(out), out.shape[1])
     return out
+
+
+def columns_of(out: Matrix) -> npt.NDArray[np.uintp]:
+    """Return where the columns of a matrix begin."""
+    steps = np.arange(out.shape[1], dtype=np.uintp) * np.uintp(out.strides[1])
+    return np.uintp(address(out)) + steps
+
+
+def gram(X: Matrix, rows: Rows | None = None, mean: Matrix | None = None, *, wide: bool) -> Numbers:
+    """Return the inner products of rows less `mean`, (k, k); summed in float64 if `wide`."""
+    k, ldx, chosen, mean = _sources(X, rows, mean)
+    m = X.shape[1]
+    mixed = wide and X.dtype == np.float32
+    size = 8 if mixed else X.itemsize
+    tile = 192 // size
+    threads = min(threads_for(k * k * m), -(-k // tile))
+    G = np.empty((k, k))
+    room = np.empty(threads * m * tile, dtype=np.float64 if size == 8 else np.float32)
+    arguments = (address(X), ldx, address(chosen), k, m, address(mean), address(G), address(room))
+    run(f"gram_{_format(X, mixed)}", arguments, k, tile, threads)
+    return G
+
+
+def combine(C: Matrix, B: Matrix, out: Matrix, sign: int = 1) -> None:
+    """Add `sign * C.T @ B` to `out`: few rows, each a sum of rows of B."""
+    n, k = C.shape
+    wide = -(-k // 8) * 8
+    if not _reaches(C, wide) or C.strides[1] != C.itemsize or C.dtype != B.dtype:
+        C, unpadded = np.zeros((n, wide), dtype=B.dtype), C
+        C[:, :k] = unpadded
+    steps = (M.strides[0] // B.itemsize for M in (C, B, out))
+    ldc, ldb, ldo = steps
+    arguments = (address(C), ldc, n, k, address(B), ldb, address(out), ldo, sign)
+    m, tile = B.shape[1], 192 // B.itemsize
+    threads = threads_for(n * k * m)
+    piece = -(-m // (4 * threads * tile)) * tile if threads > 1 else m
+    run(f"combine_{_format(B)}", arguments, m, max(1, piece), threads)
+
+
+def _reaches(C: Matrix, wide: int) -> bool:
+    """Return whether `wide` numbers can be read in every row; what is beyond k is not used."""
+    if wide <= C.shape[1] or C.size == 0:
+        return True
+    whole = C.base if isinstance(C.base, np.ndarray) else C
+    last = C.ctypes.data + (len(C) - 1) * C.strides[0]
+    return bool(last + wide * C.itemsize <= np.lib.array_utils.byte_bounds(whole)[1])
 
 
 def read_once(X: Matrix) -> tuple[Numbers, Numbers]:
     """Return the squared norms of the rows and the sum of all rows, in float64."""
-    function = getattr(library(), f"read_once_{_format(X)}")
     n, m = X.shape
-    norms2, totals = np.empty(n), []
-
-    def part(lo: int, hi: int) -> None:
-        total = np.zeros(m)
-        start, step = X.ctypes.data + lo * X.strides[0], X.strides[0] // X.itemsize
-        function(start, step, hi - lo, m, norms2.ctypes.data + 8 * lo, total.ctypes.data)
-        totals.append((lo, total))
-
-    shared(part, n, n * m)
-    # In the order of the rows, whichever thread was first.
-    return norms2, np.sum([total for _, total in sorted(totals, key=lambda t: t[0])], axis=0)
+    step = _piece(X)
+    norms2, totals = np.empty(n), np.zeros((-(-n // step), m))
+    arguments = (address(X), X.strides[0] // X.itemsize, m, address(norms2), address(totals), step)
+    run(f"read_once_{_format(X)}", arguments, n, step, threads_for(n * m))
+    return norms2, totals.sum(axis=0)
 
 
-def scatter(F: Matrix, columns: npt.NDArray[np.intp], values: Matrix) -> None:
+def norms2(X: Matrix, mean: Matrix | None) -> Numbers:
+    """Return the squared norms of the rows less `mean`, in float64."""
+    n, m = X.shape
+    mean = None if mean is None else np.ascontiguousarray(mean, dtype=np.float64)
+    out = np.empty(n)
+    arguments = (address(X), X.strides[0] // X.itemsize, m, address(mean), address(out))
+    run(f"norms2_{_format(X)}", arguments, n, _piece(X), threads_for(n * m))
+    return out
+
+
+def all_finite(X: Matrix) -> bool:
+    """Return whether no number is infinite or NaN."""
+    n, m = X.shape
+    step = _piece(X)
+    bad = np.empty(-(-n // step))
+    arguments = (address(X), X.strides[0] // X.itemsize, m, address(bad), step)
+    run(f"finite_{_format(X)}", arguments, n, step, threads_for(n * m))
+    return bool((bad == 0.0).all())
+
+
+def _piece(X: Matrix) -> int:
+    """Return how many rows are read as one piece of work."""
+    return max(1, PIECE // max(1, int(X.shape[1]) * X.itemsize))
+
+
+def scatter(F: Matrix, columns: Rows, values: Matrix) -> None:
     """Write `F[:, columns] = values`, in place."""
-    function = getattr(library(), f"scatter_{_format(F)}")
     chosen = np.ascontiguousarray(columns, dtype=np.int64)
-    where = (F.ctypes.data, F.strides[0] // F.itemsize)
-    what = (values.ctypes.data, values.strides[0] // F.itemsize)
-    function(*where, chosen.ctypes.data, len(chosen), *what, len(values))
+    ldf, ldv = (M.strides[0] // F.itemsize for M in (F, values))
+    arguments = (address(F), ldf, address(chosen), len(chosen), address(values), ldv)
+    run(f"scatter_{_format(F)}", arguments, len(values), max(1, len(values)))
 
 
-def _format(X: Matrix) -> str:
-    return "f64" if X.dtype == np.float64 else "f32"
+def _sources(
+    X: Matrix, rows: Rows | None, mean: Matrix | None
+) -> tuple[int, int, npt.NDArray[np.int64] | None, Matrix | None]:
+    """Return how many rows, numbers from one to the next, their indices, and their mean."""
+    chosen = None if rows is None else np.ascontiguousarray(rows, dtype=np.int64)
+    n = len(X) if chosen is None else len(chosen)
+    mean = None if mean is None else np.ascontiguousarray(mean, dtype=X.dtype)
+    return n, X.strides[0] // X.itemsize, chosen, mean
 
 
-def _rows_times(
-    X: Matrix,
-    rows: npt.NDArray[np.int64] | None,
-    B: Matrix,
-    shift: Matrix | None,
-    out: Matrix,
-    starts: npt.NDArray[np.int32] | None = None,
-    captured2: Numbers | None = None,
-) -> None:
-    """Fill `out` (its rows chosen by `rows`, if given), on several threads."""
-    function = getattr(library(), f"rows_times_{_format(X)}")
-    n, m, k = X.shape[0] if rows is None else len(rows), X.shape[1], out.shape[1]
-    shift = None if shift is None else np.ascontiguousarray(shift, dtype=X.dtype)
-    size = X.itemsize
-    ldx, ldb, row_step, col_step = (
-        step // size for step in (X.strides[0], B.strides[0], *out.strides)
-    )
-    width = panel_width(m, size)
-    few = captured2 is None and threads_for(n, n * m * k) < threads_for(k, n * m * k)
-    gaps = few and ldb > 2 * width
-
-    def part(rows_lo: int, rows_hi: int, lo: int = 0, hi: int = k) -> None:
-        at = 0 if rows is not None else rows_lo
-        panel = np.empty((m, min(width, hi - lo + 16)), dtype=X.dtype) if gaps else None
-        function(
-            X.ctypes.data + at * X.strides[0],
-            ldx,
-            None if rows is None else rows.ctypes.data + 8 * rows_lo,
-            rows_hi - rows_lo,
-            m,
-            B.ctypes.data + lo * size,
-            ldb,
-            hi - lo,
-            None if shift is None else shift.ctypes.data + lo * size,
-            out.ctypes.data + at * out.strides[0] + lo * out.strides[1],
-            row_step,
-            col_step,
-            int(rows is not None),
-            None if starts is None else starts.ctypes.data + 4 * rows_lo,
-            None if captured2 is None else captured2.ctypes.data + 8 * rows_lo,
-            None if panel is None else panel.ctypes.data,
-            width,
-        )
-
-    if few:
-        shared(lambda lo, hi: part(0, n, lo, hi), k, n * m * k)  # few rows: share the columns
-    else:
-        shared(part, n, n * m * k, None if starts is None else k + 4 - starts)
-
-
-def panel_width(m: int, size: int) -> int:
-    """Return how many columns of length m stay in the second-level cache: whole tiles."""
-    tile = 3 * 64 // size
-    return max(1, 786432 // size // max(1, m) // tile) * tile
-
-
-def padded(B: Matrix, dtype: Any) -> Matrix:
-    """Return `B` in rows of whole vectors, filled up with zeros."""
-    m, k = B.shape
-    lanes = 64 // np.dtype(dtype).itemsize
-    width = -(-k // lanes) * lanes
-    if width == k and B.dtype == dtype and B.strides[1] == B.itemsize and B.strides[0] > 0:
-        return B
-    wide = np.zeros((m, width), dtype=dtype)
-    wide[:, :k] = B
-    return wide
+def _format(X: Matrix, mixed: bool = False) -> str:
+    return "mixed" if mixed else "f64" if X.dtype == np.float64 else "f32"

@@ -34,12 +34,14 @@ from isopivot._compat import (
 )
 from isopivot._factors import Factorization
 from isopivot._validation import (
+    assert_finite,
     check_dimension,
     check_false_alarm_rate,
     check_mu,
     check_not_none,
     check_threshold,
     conformal_rank,
+    finite_later,
     resolve_mu,
     with_remedies,
 )
@@ -172,6 +174,7 @@ class DictionaryEstimator(
         check_not_none(X)
         with with_remedies():
             xp, _ = get_namespace(X)
+            later = finite_later(X)
             tags = self.__sklearn_tags__()
             X = validate_data(
                 self,
@@ -179,7 +182,10 @@ class DictionaryEstimator(
                 reset=reset,
                 accept_sparse="csr" if tags.input_tags.sparse else False,
                 dtype=[xp.float64, xp.float32],
+                ensure_all_finite=not later,
             )
+            if later:
+                assert_finite(X, type(self).__name__)
         if not tags.array_api_support and not sparse.issparse(X):
             return to_numpy(X)
         if not reset and namespace(X) is not namespace(self.dictionary_):

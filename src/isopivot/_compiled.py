@@ -1,0 +1,144 @@
+"""Algorithm 1 on rows in memory, with the compiled products of `_native`.
+
+The same arithmetic as `_factors.Orthonormal`, and the same results. Rows are multiplied where
+they lie, each with the directions it has not seen yet, in one call whatever rows they are.
+
+Rows of float32 are first multiplied in float32. Once many residuals are too small for that, the
+basis is made again in float64, and every product and sum is from then on in float64, of the same
+rows: half the bytes are read, and no digits are lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from isopivot import _native
+from isopivot._arrays import Array, Rows, Vector, take_rows
+from isopivot._buffer import RowBuffer
+from isopivot._factors import Orthonormal, VectorSource, inner, less_combined, orthonormalised
+
+WIDEN = 1 / 16  # part of the rows whose residuals float32 has lost, before it is given up
+_CHUNK = 64  # pivots that are orthogonalised together when the basis is made again
+
+
+class Compiled(Orthonormal):
+    """An explicit orthonormal basis; coordinates in lines until they are released."""
+
+    def __init__(self, points: VectorSource, capacity: int = 0) -> None:
+        super().__init__(points, capacity)
+        self.wide = points.eps < 1e-10  # whether products are summed in float64
+        self._lost = 0
+
+    def _coordinate_buffer(self, points: VectorSource, capacity: int) -> Any:
+        return _native.Lines(points.n, points.X.dtype, capacity)
+
+    def residual_vectors(self, rows: Rows) -> Array:
+        """Return what the current directions miss of fresh `rows`, as vectors."""
+        return less_combined(self._vectors(rows), self._fresh(rows), self.Q)
+
+    def refresh(self, rows: Rows, stop2: float) -> None:
+        """Bring `rows` up to the current directions, none blurred."""
+        self._advance_in_place(rows)
+        lost = self._unsettled(rows, stop2, stale=False)
+        self._lost += len(lost)
+        if not self.wide and self._lost > WIDEN * self.n:
+            self._widen(stop2)
+        else:
+            self.recompute(lost)
+
+    def refresh_all(self, stop2: float) -> None:
+        """Bring every row up to the current directions."""
+        self.refresh(np.arange(self.n), stop2)
+
+    def release(self) -> tuple[Array | None, Array]:
+        """Return Q and F; the coordinates of the pivots made exactly triangular."""
+        Q, F = super().release()
+        return np.asarray(Q, dtype=self.points.X.dtype), F
+
+    def _fresh(self, rows: Rows | slice) -> Array:
+        return self._F.of(rows)
+
+    def _vectors(self, rows: Rows) -> Array:
+        """Return the (centred) rows in the format of the basis."""
+        Y = take_rows(self.points.X, rows).astype(self.Q.dtype, copy=False)
+        if self.points.mean is not None:
+            Y -= self.points.mean
+        return Y
+
+    def _difference(self, rows: Rows) -> Vector:
+        F = self._fresh(rows)
+        G = _native.gram(self.points.X, rows, self.points.mean, wide=self.wide)
+        _native.combine(F, F, G, -1)
+        return G
+
+    def _advance_in_place(self, rows: Rows) -> None:
+        """Project `rows`, each on what it has not seen yet."""
+        # Rows that have seen as much are multiplied together.
+        rows, seen, stages = _native.by_stage(rows, self.stage, self.s)
+        if len(rows) == 0:
+            return
+        B, directions, begins = self._packed(stages)
+        mean = self.points.mean
+        shift = None if mean is None else self._shift(directions)
+        where, starts = self._F.places(directions), begins[seen - seen[0]]
+        step = self._F.lanes
+        captured2 = _native.multiply(
+            self.points.X, rows, B, where, step, shift=shift, starts=starts
+        )
+        known = (self.residual2, self.slack2, self.stage)
+        _native.downdate(rows, captured2, self._unit, self.s, *known)
+        self.residual2[self.pivots] = 0.0
+        self.rows_read += len(rows)
+
+    def _packed(self, stages: Rows) -> tuple[Any, Rows, Any]:
+        """Return the directions from the first stage on, packed; which they are; where they begin.
+
+        Those that rows begin with stand at the beginning of a vector: -1 fills up.
+        """
+        lanes = 64 // self.Q.dtype.itemsize
+        parts, begins, at = [], np.zeros(self.s - stages[0] + 1, dtype=np.int32), 0
+        for start, end in zip(stages, [*stages[1:], self.s], strict=True):
+            padding = -(end - start) % lanes if end < self.s else 0
+            parts += [np.arange(start, end), np.full(padding, -1)]
+            begins[start - stages[0]] = at
+            at += end - start + padding
+        directions = np.concatenate(parts).astype(np.intp)
+        return _native.pack(self.Q, directions), directions, begins
+
+    def _shift(self, directions: Rows) -> Vector:
+        """Return what the mean has of each direction."""
+        first = directions[0]
+        mean = np.asarray(self.points.mean, dtype=self.Q.dtype)[None, :]
+        seen = np.append(inner(self.Q[first:], mean)[:, 0], 0.0)
+        return np.asarray(seen[np.where(directions < 0, -1, directions - first)])
+
+    def _widen(self, stop2: float) -> None:
+        """Go on in float64: the basis, and all residuals, once again."""
+        points, s = self.points, self.s
+        Q, entered = _orthonormal_rows(points, self.pivots)
+        if len(entered) < s:  # pragma: no cover
+            raise ArithmeticError("a pivot lies in the span of others: please report this as a bug")
+        self.wide = True
+        self._Q = RowBuffer(lambda k: np.zeros((k, points.m)), 0)
+        self._Q.grow(s)
+        self._Q.put(0, slice(None), Q)
+        self.pivot_residuals = entered
+        self._unit = self._rounding(float(np.finfo(np.float64).eps))
+        self.residual2, self.slack2 = points.norms2.copy(), self._unit * points.reach
+        self.stage[:] = 0
+        self.refresh_all(stop2)
+
+
+def _orthonormal_rows(points: VectorSource, pivots: Rows) -> tuple[Vector, Vector]:
+    """Return the basis that the pivots give in their order, and R_jj, in float64."""
+    Q, entered = np.zeros((0, points.m)), np.empty(0)
+    for lo in range(0, len(pivots), _CHUNK):
+        Y = points.X[pivots[lo : lo + _CHUNK]].astype(np.float64)
+        if points.mean is not None:
+            Y -= points.mean
+        E = less_combined(Y, inner(Q, Y), Q)
+        new, residuals = orthonormalised(E, Q, 0.0)
+        Q, entered = np.concatenate([Q, new]), np.concatenate([entered, residuals])
+    return Q, entered
