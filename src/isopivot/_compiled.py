@@ -20,6 +20,7 @@ from isopivot._buffer import RowBuffer
 from isopivot._factors import Orthonormal, VectorSource, inner, less_combined, orthonormalised
 
 WIDEN = 1 / 16  # part of the rows whose residuals float32 has lost, before it is given up
+WORTH = 0.6  # part of a panel that was in the one before, so that its products are kept
 _CHUNK = 64  # pivots that are orthogonalised together when the basis is made again
 
 
@@ -30,6 +31,7 @@ class Compiled(Orthonormal):
         super().__init__(points, capacity)
         self.wide = points.eps < 1e-10  # whether products are summed in float64
         self._lost = 0
+        self._products: tuple[Rows, Vector] = (np.empty(0, dtype=np.intp), np.empty((0, 0)))
 
     def _coordinate_buffer(self, points: VectorSource, capacity: int) -> Any:
         return _native.Lines(points.n, points.X.dtype, capacity)
@@ -68,10 +70,33 @@ class Compiled(Orthonormal):
         return Y
 
     def _difference(self, rows: Rows) -> Vector:
+        G = self._products_of(rows)
+        self._products = (rows, G.copy())
         F = self._fresh(rows)
-        G = _native.gram(self.points.X, rows, self.points.mean, wide=self.wide)
         _native.combine(F, F, G, -1)
         return G
+
+    def _products_of(self, rows: Rows) -> Vector:
+        """Return the Gram matrix of points; most of them were in the last panel, too."""
+        before, G_before = self._products
+        at = np.minimum(np.searchsorted(before, rows), max(0, len(before) - 1))
+        known = before[at] == rows if len(before) else np.zeros(len(rows), dtype=bool)
+        if known.sum() < WORTH * len(rows):
+            return _native.gram(self.points.X, rows, self.points.mean, wide=self.wide)
+        Y = self._vectors(rows[~known])
+        shift = None if self.points.mean is None else inner(Y, self._mean())[:, 0]
+        fresh = np.empty((len(rows), len(Y)), dtype=self.points.X.dtype)
+        where = _native.columns_of(fresh)
+        options = {"shift": shift, "scatter": False}
+        _native.multiply(self.points.X, rows, _native.pack(Y), where, len(Y), **options)
+        G = np.empty((len(rows), len(rows)))
+        G[np.ix_(known, known)] = G_before[np.ix_(at[known], at[known])]
+        G[:, ~known] = fresh
+        G[~known, :] = fresh.T
+        return G
+
+    def _mean(self) -> Array:
+        return np.asarray(self.points.mean, dtype=self.Q.dtype)[None, :]
 
     def _advance_in_place(self, rows: Rows) -> None:
         """Project `rows`, each on what it has not seen yet."""
@@ -110,8 +135,7 @@ class Compiled(Orthonormal):
     def _shift(self, directions: Rows) -> Vector:
         """Return what the mean has of each direction."""
         first = directions[0]
-        mean = np.asarray(self.points.mean, dtype=self.Q.dtype)[None, :]
-        seen = np.append(inner(self.Q[first:], mean)[:, 0], 0.0)
+        seen = np.append(inner(self.Q[first:], self._mean())[:, 0], 0.0)
         return np.asarray(seen[np.where(directions < 0, -1, directions - first)])
 
     def _widen(self, stop2: float) -> None:

@@ -36,8 +36,8 @@ from isopivot._arrays import (
 from isopivot._buffer import RowBuffer
 from isopivot.certificate import Certificate, Route
 
-# A panel's Gram matrix is taken from explicit residual vectors once the largest squared
-# residual is below this part of the largest squared norm, where differences lose digits.
+# A panel's Gram matrix is taken from explicit residual vectors once its largest squared
+# residual is below this part of its largest squared norm, where differences lose digits.
 EXPLICIT_BELOW = 1.0 / 16.0
 # Pairs (point, direction, feature) below which explicit residuals of all points are free.
 FREE_WORK = 1 << 27
@@ -206,7 +206,6 @@ class Orthonormal(Factor):
         self._panel: tuple[Rows, Array] = _NO_PANEL
         self._unit = self._rounding(points.eps)
         self.slack2 = self._unit * points.reach
-        self._reach2 = float(points.reach.max()) ** 2
 
     def _coordinate_buffer(self, points: VectorSource, capacity: int) -> Any:
         return RowBuffer(lambda k: points.zeros(k, points.n), capacity)
@@ -244,7 +243,8 @@ class Orthonormal(Factor):
 
     def gram(self, rows: Rows) -> Vector:
         """Return the Gram matrix of the residuals of fresh `rows`, in float64."""
-        if self.residual2[rows].max() >= EXPLICIT_BELOW * self._reach2:
+        reach2 = self.points.reach[rows].max() ** 2
+        if self.residual2[rows].max() >= EXPLICIT_BELOW * reach2:
             return self._difference(rows)
         E = self.residual_vectors(rows)
         G = _gram(E)
@@ -513,6 +513,8 @@ def orthonormalised(E: Array, Q: Array, stop2: float) -> tuple[Array, Vector]:
         new = less_combined(new, inner(Q, new), Q)
         G = _gram(new)
         far = np.abs(G - np.eye(len(G))).max(initial=0.0)
+        if far <= 8.0 * np.finfo(new.dtype if isinstance(new, np.ndarray) else float).eps:
+            break  # the Gram matrix itself is no more accurate
         inverse, scales = leading_inverse(G, 0.0)
         new, entered = _solved(inverse, new), entered[: len(scales)] * scales
         if len(scales) == len(G) and far < 1e-3:

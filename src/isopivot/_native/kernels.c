@@ -23,6 +23,11 @@
 #define TUNED 0
 #endif
 #define INLINE static inline __attribute__((always_inline))
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define SHUFFLE __builtin_shufflevector
+#endif
+#endif
 /* Every job takes a list of integers: addresses, sizes, and last its piece of the work, lo..hi. */
 #define AT(address) ((void *)(intptr_t)(address))
 

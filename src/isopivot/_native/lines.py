@@ -44,10 +44,19 @@ class Lines:
     def of(self, rows: Rows) -> npt.NDArray[np.float64]:
         """Return the coordinates (s, len(rows)) of some points, in float64."""
         groups = -(-self.size // self.lanes)
-        wide = -(-len(rows) // 8) * 8  # as `combine` likes it
+        # As `combine` likes it: whole groups, and an odd number of them, so that rows do not
+        # displace each other in the cache.
+        wide = (-(-len(rows) // 8) | 1) * 8
         out = np.zeros((groups * self.lanes, wide))
         arguments = (address(self._data), self.n, address(rows), len(rows), address(out), wide)
-        run(f"lines_{_format(self._data)}", arguments, groups, max(1, groups))
+        threads = threads_for(out.size)
+        run(
+            f"lines_{_format(self._data)}",
+            arguments,
+            groups,
+            -(-groups // (2 * threads)) or 1,
+            threads,
+        )
         return out[: self.size, : len(rows)]
 
     def release(self) -> Matrix:

@@ -60,6 +60,7 @@ def multiply(
     step: int,
     *,
     shift: Matrix | None = None,
+    scatter: bool = True,
     starts: npt.NDArray[np.int32] | None = None,
 ) -> Numbers:
     """Write the products of rows with `B`, less `shift`; return their sums of squares per row.
@@ -74,7 +75,7 @@ def multiply(
         In the format of X, or float64: then sums are, too.
     where : ndarray of shape (B.k,) or None
         Address where the product of row 0 with each column belongs; that of row i lies `step`
-        numbers, times i, further on. 0 for columns that only fill up. None: only the sums of
+        numbers, times i, further on (without `scatter`: that of the i-th of `rows`). 0 for columns that only fill up. None: only the sums of
         squares are wanted.
     shift : ndarray of shape (B.k,) or None
     starts : ndarray of the shape of rows, int32, or None
@@ -87,7 +88,14 @@ def multiply(
     tiles = max(1, CACHE // (192 * max(1, B.m)))
     arguments = (
         *(address(X), ldx, address(chosen), B.m, address(B.data), B.k, address(shift)),
-        *(address(where), step, int(rows is not None), address(starts), address(captured2), tiles),
+        *(
+            address(where),
+            step,
+            int(scatter and rows is not None),
+            address(starts),
+            address(captured2),
+            tiles,
+        ),
     )
     threads = threads_for(n * B.m * B.k)
     piece = min(-(-n // (2 * threads)), max(64, PIECE // max(1, B.m * X.itemsize)))
