@@ -20,6 +20,7 @@ from isopivot._buffer import RowBuffer
 from isopivot._factors import Orthonormal, VectorSource, inner, less_combined, orthonormalised
 
 WIDEN = 1 / 16  # part of the rows whose residuals float32 has lost, before it is given up
+SPARE = 0.05  # part of X that may be copied of the basis
 WORTH = 0.6  # part of a panel that was in the one before, so that its products are kept
 _CHUNK = 64  # pivots that are orthogonalised together when the basis is made again
 
@@ -86,9 +87,8 @@ class Compiled(Orthonormal):
         Y = self._vectors(rows[~known])
         shift = None if self.points.mean is None else inner(Y, self._mean())[:, 0]
         fresh = np.empty((len(rows), len(Y)), dtype=self.points.X.dtype)
-        where = _native.columns_of(fresh)
-        options = {"shift": shift, "scatter": False}
-        _native.multiply(self.points.X, rows, _native.pack(Y), where, len(Y), **options)
+        X, B, where = self.points.X, _native.pack(Y), _native.columns_of(fresh)
+        _native.multiply(X, rows, B, where, len(Y), shift=shift, scatter=False)
         G = np.empty((len(rows), len(rows)))
         G[np.ix_(known, known)] = G_before[np.ix_(at[known], at[known])]
         G[:, ~known] = fresh
@@ -100,32 +100,37 @@ class Compiled(Orthonormal):
 
     def _advance_in_place(self, rows: Rows) -> None:
         """Project `rows`, each on what it has not seen yet."""
-        # Rows that have seen as much are multiplied together.
-        rows, seen, stages = _native.by_stage(rows, self.stage, self.s)
+        rows = rows[self.stage[rows] < self.s]
         if len(rows) == 0:
             return
-        B, directions, begins = self._packed(stages)
-        mean = self.points.mean
-        shift = None if mean is None else self._shift(directions)
-        where, starts = self._F.places(directions), begins[seen - seen[0]]
-        step = self._F.lanes
-        captured2 = _native.multiply(
-            self.points.X, rows, B, where, step, shift=shift, starts=starts
-        )
-        known = (self.residual2, self.slack2, self.stage)
-        _native.downdate(rows, captured2, self._unit, self.s, *known)
+        # Directions are copied to be multiplied with, so many at a time. Most rows lack only the
+        # last ones, and are read once.
+        first, most = int(self.stage[rows].min()), max(48, int(SPARE * self.n))
+        for stop in reversed(range(self.s, first, -most)):
+            self._advance_until(rows, stop)
         self.residual2[self.pivots] = 0.0
         self.rows_read += len(rows)
 
-    def _packed(self, stages: Rows) -> tuple[Any, Rows, Any]:
-        """Return the directions from the first stage on, packed; which they are; where they begin.
+    def _advance_until(self, rows: Rows, stop: int) -> None:
+        # Rows that have seen as much are multiplied together.
+        rows, seen, stages = _native.by_stage(rows, self.stage, stop)
+        B, directions, begins = self._packed(stages, stop)
+        shift = None if self.points.mean is None else self._shift(directions)
+        where, starts = self._F.places(directions), begins[seen - seen[0]]
+        options = {"shift": shift, "starts": starts}
+        captured2 = _native.multiply(self.points.X, rows, B, where, self._F.lanes, **options)
+        known = (self.residual2, self.slack2, self.stage)
+        _native.downdate(rows, captured2, self._unit, stop, *known)
+
+    def _packed(self, stages: Rows, stop: int) -> tuple[Any, Rows, Any]:
+        """Return directions from the first stage on, packed; which they are; where they begin.
 
         Those that rows begin with stand at the beginning of a vector: -1 fills up.
         """
         lanes = 64 // self.Q.dtype.itemsize
-        parts, begins, at = [], np.zeros(self.s - stages[0] + 1, dtype=np.int32), 0
-        for start, end in zip(stages, [*stages[1:], self.s], strict=True):
-            padding = -(end - start) % lanes if end < self.s else 0
+        parts, begins, at = [], np.zeros(stop - stages[0], dtype=np.int32), 0
+        for start, end in zip(stages, [*stages[1:], stop], strict=True):
+            padding = -(end - start) % lanes if end < stop else 0
             parts += [np.arange(start, end), np.full(padding, -1)]
             begins[start - stages[0]] = at
             at += end - start + padding

@@ -263,10 +263,11 @@ class Orthonormal(Factor):
         Each is tested before it is admitted (errata 3), by its explicit residual R_jj.
         """
         E = self._residuals_of(pivots)
+        first2 = np.minimum(_squared_norms(E[:1, :]), stop2)
         new, entered = orthonormalised(E, self.Q, stop2)
         k = len(entered)
         if k == 0:
-            self._set_exact(pivots[:1], np.minimum(_squared_norms(E[:1, :]), stop2))
+            self._set_exact(pivots[:1], first2)
             return 0
         self._Q.grow(k)
         self._Q.put(self.s, slice(None), new)
@@ -503,9 +504,9 @@ def leading_cholesky(G: Vector, stop2: float) -> Vector:
 def orthonormalised(E: Array, Q: Array, stop2: float) -> tuple[Array, Vector]:
     """Return orthonormal rows for the leading rows of E, orthogonal to Q, and their R_jj.
 
-    Rows whose residual does not exceed stop2 end it. E was orthogonalised against Q once;
-    here again, block by block, until what a pass removes is negligible: Cholesky QR, whose
-    weakness, nearly dependent rows, pivoting has ruled out.
+    They may be written over E. Rows whose residual does not exceed stop2 end it. E was
+    orthogonalised against Q once; here again, block by block, until what a pass removes is
+    negligible: Cholesky QR, whose weakness, nearly dependent rows, pivoting has ruled out.
     """
     inverse, entered = leading_inverse(_gram(E), stop2)
     new = _solved(inverse, E)
@@ -562,8 +563,12 @@ def product(A: Array, B: Array) -> Array:
 
 
 def _solved(inverse: Vector, E: Array) -> Array:
-    """Return L^-1 times the first rows of E."""
-    return product(like(inverse, E, dtype=E.dtype), E[: len(inverse), :])
+    """Return L^-1 times the first rows of E, in their place where that is allowed."""
+    first = E[: len(inverse), :]
+    if _native.available(first) and first.flags.writeable:
+        _native.replace(inverse, first)
+        return first
+    return like(inverse, E, dtype=E.dtype) @ first
 
 
 def _squared_norms(E: Array) -> Vector:

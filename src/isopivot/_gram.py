@@ -12,6 +12,8 @@ from isopivot._arrays import Rows, Vector, row_blocks, times_power_of_two, to_nu
 from isopivot._points import Points, SparsePoints
 from isopivot.kernels import CallableKernel, Kernel, norms2_of
 
+DENSE_BYTES = 1 << 21  # of sparse rows that are made dense for a moment
+
 
 class LinearGram:
     """Inner products of (centred) points; for sparse rows too wide for an explicit basis."""
@@ -24,8 +26,8 @@ class LinearGram:
         self.norms2 = points.norms2
         self.largest = points.largest
         self.roundings = points.m
-        # Rows are multiplied as they are stored, so many of them make a block.
-        self.row_bytes = points.stored_bytes
+        # Rows are multiplied as they are stored; a block of them holds copies of a few kinds.
+        self.row_bytes = 4 * points.stored_bytes
         self._mean = None if points.mean is None else to_numpy(points.mean).astype(np.float64)
 
     def block(self, left: Rows, right: Rows | slice) -> Vector:
@@ -42,10 +44,11 @@ class LinearGram:
 def linear_products(left: Any, right: Any, mean: Vector | None) -> Vector:
     """Return `(left - mean) @ (right - mean).T` without centring either side."""
     U = np.empty((left.shape[0], right.shape[0]))
-    for rows in row_blocks(left.shape[0], 8 * left.shape[1]):
+    for rows in row_blocks(left.shape[0], 8 * left.shape[1], DENSE_BYTES):
         # Sparse times dense is faster than sparse times sparse; a few dense rows at a time.
-        part = left[rows].toarray() if sparse.issparse(left) else left[rows]
-        U[rows] = (right @ np.ascontiguousarray(part.T)).T
+        part = left[rows].T
+        dense = part.toarray(order="C") if sparse.issparse(left) else np.ascontiguousarray(part)
+        U[rows] = (right @ dense).T
     if mean is None:
         return U
     shift: Vector = mean @ mean - (left @ mean)[:, None] - (right @ mean)[None, :]

@@ -101,7 +101,7 @@ def next_panel(
     leaders are up to date: rows whose stale bound is below theirs cannot matter. When many
     would have to be, all are. The first batch is as large as the last panel suggests.
     """
-    size = min(size, max(64, factor.n // 12))
+    size = min(size, max(64, factor.n // 20))
     batch, refreshed = max(batch, size), 0
     while True:
         rows = leaders(factor, size, stop2, eps)

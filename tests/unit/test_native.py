@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
-from isopivot import _greedy, _native, icpqr
+from isopivot import _compiled, _greedy, _native, icpqr
 from isopivot._native import _library, products
 
 pytestmark = pytest.mark.skipif(not _native.ready(), reason="the compiled functions were not built")
@@ -369,3 +369,59 @@ def test_a_forked_child_has_threads_of_its_own(monkeypatch):
     here = _fit(0)  # starts the threads
     with multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.apply_async(_fit, (0,)).get(timeout=60) == here
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("k", "m"), [(1, 1), (3, 5), (8, 24), (13, 100), (70, 333)])
+def test_rows_are_replaced_by_their_sums(rng, threads, dtype, k, m):
+    M, E = rng.standard_normal((k, k)).astype(dtype), rng.standard_normal((k, m)).astype(dtype)
+    exact = M.astype(np.float64) @ E.astype(np.float64)
+    room = slack(M, E.T)
+    _native.replace(M, E)
+    assert (np.abs(E - exact) <= room).all()
+
+
+def test_rows_that_lag_far_behind_are_read_in_parts(rng, monkeypatch):
+    X = rng.standard_normal((900, 300))
+    whole = icpqr(X, n_components=200)
+    monkeypatch.setattr(_compiled, "SPARE", 0.0)  # 48 directions at a time
+    parts = icpqr(X, n_components=200)
+    assert_array_equal(parts.pivots, whole.pivots)
+    assert_allclose(parts.coordinates, whole.coordinates, atol=whole.certificate.accuracy_floor)
+
+
+@pytest.mark.parametrize("center", [False, True])
+def test_products_kept_from_the_last_panel_change_nothing(rng, center, monkeypatch):
+    X = rng.standard_normal((900, 300)) + 1.0
+    kept = icpqr(X, n_components=200, center=center)
+    monkeypatch.setattr(_compiled, "WORTH", 2.0)
+    again = icpqr(X, n_components=200, center=center)
+    assert_array_equal(kept.pivots, again.pivots)
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("kind", ["decaying", "outliers"])
+def test_float32_goes_on_in_float64_when_its_digits_are_used_up(rng, kind, center, monkeypatch):
+    X = rng.standard_normal((1500, 90)) / np.arange(1, 91) ** 1.5 + 0.5
+    if kind == "outliers":
+        X[::100] *= 50.0
+    X = X.astype(np.float32)
+    widened = []
+    original = _compiled.Compiled._widen
+
+    def widen(self, stop2):
+        widened.append(self.s)
+        original(self, stop2)
+
+    monkeypatch.setattr(_compiled.Compiled, "_widen", widen)
+    found = icpqr(X, n_components=60, center=center)
+    assert len(widened) == 1
+    assert 0 < widened[0] < 60
+    assert found.basis.dtype == found.coordinates.dtype == np.float32
+    floor = found.certificate.accuracy_floor
+    Y = X.astype(np.float64) - (0.0 if found.mean is None else found.mean)
+    basis = np.linalg.qr(Y[found.pivots].T)[0]
+    residuals = np.linalg.norm(Y - (Y @ basis) @ basis.T, axis=1)
+    assert np.abs(found.residuals - residuals).max() <= floor
+    wide = icpqr(X.astype(np.float64), n_components=60, center=center)
+    assert_allclose(found.pivot_residuals, wide.pivot_residuals, atol=2 * floor)

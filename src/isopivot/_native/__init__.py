@@ -33,6 +33,7 @@ from isopivot._native.products import (
     norms2,
     pack,
     read_once,
+    replace,
     scatter,
 )
 
@@ -56,6 +57,7 @@ __all__ = [
     "panel_pivots",
     "read_once",
     "ready",
+    "replace",
     "scatter",
     "unsettled",
 ]

@@ -21,7 +21,7 @@ _KNOWN = (_POINTER, _POINTER)  # squared residuals and the rounding they hide
 # What can be shared between threads: it takes a list of integers.
 _JOBS = {
     **dict.fromkeys(("rows_times", "gram"), (*FORMATS, "mixed")),
-    **dict.fromkeys(("pack", "combine", "read_once", "norms2", "finite"), FORMATS),
+    **dict.fromkeys(("pack", "combine", "replace", "read_once", "norms2", "finite"), FORMATS),
     **dict.fromkeys(("scatter", "lines", "unlined"), FORMATS),
 }
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {

@@ -61,11 +61,12 @@ class Lines:
 
     def release(self) -> Matrix:
         """Return the coordinates as a matrix (s, n), in the same memory."""
-        groups = -(-self.size // self.lanes)
-        threads = min(threads_for(groups * self._data.shape[1]), max(1, groups))
-        room = np.empty(threads * self._data.shape[1], dtype=self._data.dtype)
-        arguments = (address(self._data), self.n, address(room))
-        run(f"unlined_{_format(self._data)}", arguments, groups, 1, threads)
+        groups, whole = -(-self.size // self.lanes), self._data.shape[1]
+        room, threads = np.empty(whole, dtype=self._data.dtype), threads_for(whole)
+        for group in range(groups):
+            room[:] = self._data[group]
+            arguments = (address(self._data), self.n, address(room), group)
+            run(f"unlined_{_format(self._data)}", arguments, self.n, 4096, threads)
         self._data.resize((groups * self.lanes, self.n), refcheck=False)
         self._data.resize((self.size, self.n), refcheck=False)
         return self._data

@@ -16,6 +16,7 @@ Rows = npt.NDArray[np.intp]
 
 CACHE = 786432  # bytes that stay in the second-level cache while rows pass by
 PIECE = 1 << 22  # bytes of rows that are one piece of work
+SPARE = 1 << 22  # bytes of a copy that may be made
 
 
 def available(A: Any) -> bool:
@@ -75,8 +76,8 @@ def multiply(
         In the format of X, or float64: then sums are, too.
     where : ndarray of shape (B.k,) or None
         Address where the product of row 0 with each column belongs; that of row i lies `step`
-        numbers, times i, further on (without `scatter`: that of the i-th of `rows`). 0 for columns that only fill up. None: only the sums of
-        squares are wanted.
+        numbers, times i, further on (without `scatter`: that of the i-th of `rows`). 0 for
+        columns that only fill up. None: only the sums of squares are wanted.
     shift : ndarray of shape (B.k,) or None
     starts : ndarray of the shape of rows, int32, or None
         Column from which on a row is wanted, whole vectors; best in increasing order. Earlier
@@ -109,7 +110,11 @@ def inner(A: Matrix, B: Matrix) -> Matrix:
     if len(B) > len(A):  # what is multiplied with is copied: the smaller of the two
         return inner(B, A).T
     out = np.empty((len(A), len(B)), dtype=A.dtype)
-    multiply(A, None, pack(B), columns_of(out), out.shape[1])
+    where = columns_of(out)
+    step = max(1, SPARE // (192 * max(1, B.shape[1]))) * (192 // B.itemsize)
+    for lo in range(0, len(B), step):
+        part = slice(lo, lo + step)
+        multiply(A, None, pack(B[part]), where[part], out.shape[1])
     return out
 
 
@@ -148,6 +153,20 @@ def combine(C: Matrix, B: Matrix, out: Matrix, sign: int = 1) -> None:
     threads = threads_for(n * k * m)
     piece = -(-m // (4 * threads * tile)) * tile if threads > 1 else m
     run(f"combine_{_format(B)}", arguments, m, max(1, piece), threads)
+
+
+def replace(M: Matrix, E: Matrix) -> None:
+    """Write `M @ E` into the place of E; M is square and small."""
+    k = len(M)
+    C = np.zeros((k, -(-k // 8) * 8), dtype=E.dtype)
+    C[:, :k] = M.T
+    m, tile = E.shape[1], 192 // E.itemsize
+    threads = threads_for(k * k * m)
+    rooms = np.empty(threads * k * tile, dtype=E.dtype)
+    lde = E.strides[0] // E.itemsize
+    arguments = (address(C), C.shape[1], k, address(E), lde, address(rooms))
+    piece = -(-m // (4 * threads * tile)) * tile
+    run(f"replace_{_format(E)}", arguments, m, max(tile, piece), threads)
 
 
 def _reaches(C: Matrix, wide: int) -> bool:
