@@ -24,8 +24,9 @@ from isopivot.certificate import StoppedBy
 
 TIES = 64.0  # squared residuals within this many eps of the maximum are equal
 DEPTH = 1.0 / 16.0  # a panel ends when its largest squared residual fell by this factor
-ALL = 0.6  # part of the rows from which on it is better to refresh all of them
+ALL = 0.45  # part of the rows from which on it is better to refresh all of them
 PANEL = 256  # most rows in a panel; fewer where they would be a large part of the data
+GROUP = 8  # pivots that are multiplied together: many are cut to whole groups
 YIELD = 8  # rows in a panel per pivot that the last one gave
 
 
@@ -78,6 +79,8 @@ def greedy(
         G = factor.gram(panel.rows)
         room = target - factor.s
         order = panel_pivots(G, panel, stop2, room=room, relaxation=relaxation, eps=eps)
+        if len(order) >= 2 * GROUP:
+            order = order[: len(order) // GROUP * GROUP]
         factor.extend(panel.rows[order], stop2)
         size = max(PANEL // 3, min(PANEL, YIELD * len(order)))
         if progress is not None and progress(factor.s, target) is True:
@@ -115,7 +118,7 @@ def next_panel(
             factor.refresh(behind, stop2)
         else:
             factor.refresh_all(stop2)
-        batch *= 2
+        batch *= 4
     bound2, fence = _outside(factor, rows, 2.0 * TIES * eps)
     return Panel(rows, bound2, fence, refreshed)
 
