@@ -69,8 +69,9 @@ def section_sparse() -> list[tuple[str, float, str, str]]:
     arrays = (parts["data_train"].astype(np.float64), parts["indices_train"], parts["indptr_train"])
     X = sparse.csr_matrix(arrays, shape=tuple(parts["shape_train"]))
     ours = seconds(lambda: icpqr(X, n_components=300))
-    kept = lambda r: [r.coordinates, r.residuals, r.triangle]  # noqa: E731
-    extra = extra_memory(lambda: icpqr(X, n_components=300), kept)
+    extra = extra_memory(
+        lambda: icpqr(X, n_components=300), lambda r: [r.coordinates, r.residuals, r.triangle]
+    )
     theirs = seconds(lambda: TruncatedSVD(300, random_state=0).fit_transform(X), 3)
     dense = X.shape[0] * X.shape[1] * 8
     stored = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes

@@ -109,7 +109,7 @@ def ldexp(value: float, exponent: int) -> float:
 
 def all_finite(values: Array) -> bool:
     """Return whether no value is infinite or NaN."""
-    if _native.available(values) and values.size > 1 << 16:
+    if isinstance(values, np.ndarray) and values.size > 1 << 16 and _native.available(values):
         return _native.all_finite(values)
     xp = namespace(values)
     with np.errstate(over="ignore", invalid="ignore"):

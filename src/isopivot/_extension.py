@@ -64,9 +64,9 @@ class Projection:
 
     def _in_place(self, X: Any) -> bool:
         """Return whether many rows of `X` can be multiplied where they lie."""
-        many = not sparse.issparse(X) and X.shape[0] * X.shape[1] * self.basis.shape[0] > MANY
-        one_format = many and X.dtype == self.basis.dtype
-        return one_format and _native.available(X) and _native.available(self.basis)
+        if X.shape[0] * X.shape[1] * self.basis.shape[0] <= MANY or X.dtype != self.basis.dtype:
+            return False
+        return _native.available(X) and _native.available(self.basis)
 
     def _captured2(self, X: Array, F: Array | None = None) -> Vector:
         """Return squared norms of coordinates, which are written to F."""

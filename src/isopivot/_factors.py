@@ -115,6 +115,8 @@ class GramSource(Protocol):
 class Factor:
     """Coordinates and residuals of all points, brought up to date on demand."""
 
+    picked = 0.45  # part of the points up to which it is better to refresh chosen ones
+
     def __init__(self, norms2: Vector, F: Any, row_bytes: int) -> None:
         n = len(norms2)
         self.n = n
@@ -377,6 +379,7 @@ class Cholesky(Factor):
     """
 
     route: Route = "cholesky"
+    picked = 0.1  # their earlier coordinates have to be gathered
 
     def __init__(self, source: GramSource, capacity: int = 0) -> None:
         F = RowBuffer(lambda k: np.zeros((k, source.n)), capacity)
@@ -437,7 +440,7 @@ class Cholesky(Factor):
         # Eq. q_less_r_ij for all points and new directions at once.
         U = self.source.block(self.pivots[start:], part)
         if start:
-            U -= product(self.T[start:, :start], self._F.filled[:start, part])
+            U = less_combined(U, self.T[start:, :start].T, self._fresh(part)[:start])
         return self._substitute(U, start)
 
     def _substitute(self, U: Vector, start: int) -> Vector:
@@ -449,8 +452,8 @@ class Cholesky(Factor):
         for block, inverse in self._inverses[1]:
             lo, hi = block.start - start, block.stop - start
             if lo:
-                U[lo:hi] -= product(self.T[block, start : block.start], U[:lo])
-            U[lo:hi] = product(inverse, U[lo:hi])
+                U[lo:hi] = less_combined(U[lo:hi], self.T[block, start : block.start].T, U[:lo])
+            U[lo:hi] = _solved(inverse, U[lo:hi])
         return U
 
     def _downdate(self, part: Rows | slice, captured2: Vector) -> None:

@@ -24,7 +24,6 @@ from isopivot.certificate import StoppedBy
 
 TIES = 64.0  # squared residuals within this many eps of the maximum are equal
 DEPTH = 1.0 / 16.0  # a panel ends when its largest squared residual fell by this factor
-ALL = 0.45  # part of the rows from which on it is better to refresh all of them
 PANEL = 256  # most rows in a panel; fewer where they would be a large part of the data
 GROUP = 8  # pivots that are multiplied together: many are cut to whole groups
 YIELD = 8  # rows in a panel per pivot that the last one gave
@@ -114,7 +113,7 @@ def next_panel(
         if refreshed or batch > size:
             behind = factor.behind(_foremost(factor, batch, stop2), stop2)
         refreshed += len(behind)
-        if refreshed <= ALL * factor.n:
+        if refreshed <= factor.picked * factor.n:
             factor.refresh(behind, stop2)
         else:
             factor.refresh_all(stop2)

@@ -49,7 +49,7 @@ def with_remedies() -> Iterator[None]:
 
 def finite_later(X: Any) -> bool:
     """Return whether `assert_finite` finds NaN and infinity sooner than scikit-learn would."""
-    return _native.available(X) and bool(X.size > 1 << 16)
+    return isinstance(X, np.ndarray) and X.size > 1 << 16 and _native.available(X)
 
 
 def assert_finite(X: Any, estimator_name: str | None = None) -> None:

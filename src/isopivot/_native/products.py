@@ -107,14 +107,14 @@ def multiply(
 
 def inner(A: Matrix, B: Matrix) -> Matrix:
     """Return `A @ B.T`: the inner products of two sets of rows of one format."""
-    if len(B) > len(A):  # what is multiplied with is copied: the smaller of the two
-        return inner(B, A).T
     out = np.empty((len(A), len(B)), dtype=A.dtype)
-    where = columns_of(out)
-    step = max(1, SPARE // (192 * max(1, B.shape[1]))) * (192 // B.itemsize)
-    for lo in range(0, len(B), step):
-        part = slice(lo, lo + step)
-        multiply(A, None, pack(B[part]), where[part], out.shape[1])
+    # What is multiplied with is copied: the smaller of the two.
+    rows, few, target = (A, B, out) if len(A) >= len(B) else (B, A, out.T)
+    where, step = columns_of(target), target.strides[0] // out.itemsize
+    most = max(1, SPARE // (192 * max(1, few.shape[1]))) * (192 // few.itemsize)
+    for lo in range(0, len(few), most):
+        part = slice(lo, lo + most)
+        multiply(rows, None, pack(few[part]), where[part], step)
     return out
 
 
