@@ -151,9 +151,10 @@ def test_rates_along_the_path_are_those_of_truncated_models(digits):
         assert_allclose(column, expected, rtol=1e-10, atol=model.certificate_.accuracy_floor)
 
 
-def test_an_empty_dictionary_is_among_the_candidates():
+@pytest.mark.parametrize("seed", range(8))
+def test_an_empty_dictionary_is_among_the_candidates(seed):
     """Blobs round their means need no direction at all."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     y = np.repeat(np.arange(3), 100)
     X = 10.0 * np.eye(3)[y] + rng.standard_normal((300, 3))
     model = ICPQRClassifier(random_state=0).fit(X, y)
@@ -165,7 +166,7 @@ def test_candidates_fall_from_the_largest_norm_to_the_floor():
     X, y = load_iris(return_X_y=True)
     models = [ICPQR(0.0).fit(X[y == k]) for k in range(3)]
     mus = candidates(models, 100.0)
-    assert mus[0] == 100.0
+    assert 100.0 < mus[0] <= 100.0 * (1.0 + 65 * np.finfo(float).eps)  # room for rounding
     assert mus[-1] == 0.0  # all four features: only rounding is left
     assert (np.diff(mus) < 0).all()
     assert len(mus) == 1 + 3 * 4

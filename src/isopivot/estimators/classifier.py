@@ -492,7 +492,10 @@ def candidates(models: list[Any], largest: float) -> list[float]:
     floor = max(float(model.certificate_.accuracy_floor) for model in models)
     # What all rows can certify may be less than what the fitted part can.
     above = values[values > 4.0 * floor]
-    mus = np.concatenate([[max(largest, values[0])], np.nextafter(above, 0.0)])
+    # Norms of the same rows may round differently when they are fitted again.
+    eps = float(np.finfo(models[0].certificate_.dtype).eps)
+    empty = max(largest, values[0]) * (1.0 + 64.0 * eps)
+    mus = np.concatenate([[empty], np.nextafter(above, 0.0)])
     if len(above) < len(values):  # the last state is that at the floor
         mus = np.append(mus[: max(1, len(above))], 0.0)
     chosen = np.unique(np.linspace(0, len(mus) - 1, CANDIDATES).round().astype(int))
