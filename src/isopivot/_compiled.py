@@ -37,10 +37,6 @@ class Compiled(Orthonormal):
     def _coordinate_buffer(self, points: VectorSource, capacity: int) -> Any:
         return _native.Lines(points.n, points.X.dtype, capacity)
 
-    def residual_vectors(self, rows: Rows) -> Array:
-        """Return what the current directions miss of fresh `rows`, as vectors."""
-        return less_combined(self._vectors(rows), self._fresh(rows), self.Q)
-
     def refresh(self, rows: Rows, stop2: float) -> None:
         """Bring `rows` up to the current directions, none blurred."""
         self._advance_in_place(rows)
@@ -64,11 +60,7 @@ class Compiled(Orthonormal):
         return self._F.of(rows)
 
     def _vectors(self, rows: Rows) -> Array:
-        """Return the (centred) rows in the format of the basis."""
-        Y = take_rows(self.points.X, rows).astype(self.Q.dtype, copy=False)
-        if self.points.mean is not None:
-            Y -= self.points.mean
-        return Y
+        return _centred(self.points, rows, self.Q.dtype)
 
     def _difference(self, rows: Rows) -> Vector:
         G = self._products_of(rows)
@@ -147,6 +139,8 @@ class Compiled(Orthonormal):
         """Go on in float64: the basis, and all residuals, once again."""
         points, s = self.points, self.s
         Q, entered = _orthonormal_rows(points, self.pivots)
+        # Each pivot had a residual above the floor of float32, far above that of float64: this
+        # cannot happen, and must not go unnoticed if it does.
         if len(entered) < s:  # pragma: no cover
             raise ArithmeticError("a pivot lies in the span of others: please report this as a bug")
         self.wide = True
@@ -160,13 +154,19 @@ class Compiled(Orthonormal):
         self.refresh_all(stop2)
 
 
+def _centred(points: VectorSource, rows: Rows, dtype: Any) -> Array:
+    """Return a copy of the (centred) rows; differences are formed in the format asked for."""
+    Y = take_rows(points.X, rows).astype(dtype, copy=False)
+    if points.mean is not None:
+        Y -= points.mean
+    return Y
+
+
 def _orthonormal_rows(points: VectorSource, pivots: Rows) -> tuple[Vector, Vector]:
     """Return the basis that the pivots give in their order, and R_jj, in float64."""
     Q, entered = np.zeros((0, points.m)), np.empty(0)
     for lo in range(0, len(pivots), _CHUNK):
-        Y = points.X[pivots[lo : lo + _CHUNK]].astype(np.float64)
-        if points.mean is not None:
-            Y -= points.mean
+        Y = _centred(points, pivots[lo : lo + _CHUNK], np.dtype(np.float64))
         E = less_combined(Y, inner(Q, Y), Q)
         new, residuals = orthonormalised(E, Q, 0.0)
         Q, entered = np.concatenate([Q, new]), np.concatenate([entered, residuals])

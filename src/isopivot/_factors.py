@@ -234,7 +234,11 @@ class Orthonormal(Factor):
 
     def residual_vectors(self, rows: Rows) -> Array:
         """Return what the current directions miss of fresh `rows`, as vectors."""
-        return less_combined(self.points.vectors(rows), self._fresh(rows), self.Q)
+        return less_combined(self._vectors(rows), self._fresh(rows), self.Q)
+
+    def _vectors(self, rows: Rows) -> Array:
+        """Return the (centred) rows in the format of the basis, as a copy."""
+        return self.points.vectors(rows)
 
     def recompute(self, rows: Rows) -> None:
         """Measure the residuals of fresh `rows` explicitly (errata 15)."""
