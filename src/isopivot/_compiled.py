@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from isopivot import _native
-from isopivot._arrays import Array, Rows, Vector, take_rows
+from isopivot._arrays import Array, Rows, Vector
 from isopivot._buffer import RowBuffer
+from isopivot._carried import Carried, centred
 from isopivot._factors import Orthonormal, VectorSource, inner, less_combined, orthonormalised
 
 WIDEN = 1 / 16  # part of the rows whose residuals float32 has lost, before it is given up
 SPARE = 0.05  # part of X that may be copied of the basis
-WORTH = 0.6  # part of a panel that was in the one before, so that its products are kept
 _CHUNK = 64  # pivots that are orthogonalised together when the basis is made again
 
 
@@ -32,7 +32,8 @@ class Compiled(Orthonormal):
         super().__init__(points, capacity)
         self.wide = points.eps < 1e-10  # whether products are summed in float64
         self._lost = 0
-        self._products: tuple[Rows, Vector] = (np.empty(0, dtype=np.intp), np.empty((0, 0)))
+        self._carried = Carried(points, wide=self.wide)
+        self._of_mean = np.empty(0)  # what the mean has of each direction
 
     def _coordinate_buffer(self, points: VectorSource, capacity: int) -> Any:
         return _native.Lines(points.n, points.X.dtype, capacity)
@@ -53,6 +54,7 @@ class Compiled(Orthonormal):
 
     def release(self) -> tuple[Array | None, Array]:
         """Return Q and F; the coordinates of the pivots made exactly triangular."""
+        self._carried = Carried(self.points, wide=self.wide)
         Q, F = super().release()
         return np.asarray(Q, dtype=self.points.X.dtype), F
 
@@ -60,80 +62,45 @@ class Compiled(Orthonormal):
         return self._F.of(rows)
 
     def _vectors(self, rows: Rows) -> Array:
-        return _centred(self.points, rows, self.Q.dtype)
+        return centred(self.points, rows, self.Q.dtype)
 
     def _difference(self, rows: Rows) -> Vector:
-        G = self._products_of(rows)
-        self._products = (rows, G.copy())
-        F = self._fresh(rows)
-        _native.combine(F, F, G, -1)
-        return G
+        return self._carried.advance(rows, self._F)
 
-    def _products_of(self, rows: Rows) -> Vector:
-        """Return the Gram matrix of points; most of them were in the last panel, too."""
-        before, G_before = self._products
-        at = np.minimum(np.searchsorted(before, rows), max(0, len(before) - 1))
-        known = before[at] == rows if len(before) else np.zeros(len(rows), dtype=bool)
-        if known.sum() < WORTH * len(rows):
-            return _native.gram(self.points.X, rows, self.points.mean, wide=self.wide)
-        Y = self._vectors(rows[~known])
-        shift = None if self.points.mean is None else inner(Y, self._mean())[:, 0]
-        fresh = np.empty((len(rows), len(Y)), dtype=self.points.X.dtype)
-        X, B, where = self.points.X, _native.pack(Y), _native.columns_of(fresh)
-        _native.multiply(X, rows, B, where, len(Y), shift=shift, scatter=False)
-        G = np.empty((len(rows), len(rows)))
-        G[np.ix_(known, known)] = G_before[np.ix_(at[known], at[known])]
-        G[:, ~known] = fresh
-        G[~known, :] = fresh.T
-        return G
-
-    def _mean(self) -> Array:
-        return np.asarray(self.points.mean, dtype=self.Q.dtype)[None, :]
+    def _residuals_of(self, pivots: Rows) -> Array:
+        if len(self._panel[0]):  # they were made
+            return super()._residuals_of(pivots)
+        C = self._carried.coordinates(pivots)
+        return less_combined(self._vectors(pivots), C, self.Q)
 
     def _advance_in_place(self, rows: Rows) -> None:
         """Project `rows`, each on what it has not seen yet."""
-        rows = rows[self.stage[rows] < self.s]
-        if len(rows) == 0:
-            return
-        # Directions are copied to be multiplied with, so many at a time. Most rows lack only the
-        # last ones, and are read once.
-        first, most = int(self.stage[rows].min()), max(48, int(SPARE * self.n))
-        for stop in reversed(range(self.s, first, -most)):
-            self._advance_until(rows, stop)
-        self.residual2[self.pivots] = 0.0
-        self.rows_read += len(rows)
+        # Directions are copied to be multiplied with, so many at a time.
+        most, lanes = max(48, int(SPARE * self.n)), 64 // self.Q.dtype.itemsize
+        state = (self.residual2, self.slack2, self.stage)
+        while plan := _native.plan(rows, self.stage, self.s, most, lanes, self._F):
+            B = _native.pack(self.Q, plan.directions)
+            known = _native.Known(self._unit, *state, plan.stop)
+            shift, starts = self._shift(plan.directions), plan.starts
+            _native.multiply(
+                *(self.points.X, plan.rows, B, plan.where, self._F.lanes),
+                shift=shift,
+                starts=starts,
+                known=known,
+            )
+            if plan.stop == self.s:
+                self.rows_read += len(plan.rows)
+                self.residual2[self.pivots] = 0.0
+                break
 
-    def _advance_until(self, rows: Rows, stop: int) -> None:
-        # Rows that have seen as much are multiplied together.
-        rows, seen, stages = _native.by_stage(rows, self.stage, stop)
-        B, directions, begins = self._packed(stages, stop)
-        shift = None if self.points.mean is None else self._shift(directions)
-        where, starts = self._F.places(directions), begins[seen - seen[0]]
-        options = {"shift": shift, "starts": starts}
-        captured2 = _native.multiply(self.points.X, rows, B, where, self._F.lanes, **options)
-        known = (self.residual2, self.slack2, self.stage)
-        _native.downdate(rows, captured2, self._unit, stop, *known)
-
-    def _packed(self, stages: Rows, stop: int) -> tuple[Any, Rows, Any]:
-        """Return directions from the first stage on, packed; which they are; where they begin.
-
-        Those that rows begin with stand at the beginning of a vector: -1 fills up.
-        """
-        lanes = 64 // self.Q.dtype.itemsize
-        parts, begins, at = [], np.zeros(stop - stages[0], dtype=np.int32), 0
-        for start, end in zip(stages, [*stages[1:], stop], strict=True):
-            padding = -(end - start) % lanes if end < stop else 0
-            parts += [np.arange(start, end), np.full(padding, -1)]
-            begins[start - stages[0]] = at
-            at += end - start + padding
-        directions = np.concatenate(parts).astype(np.intp)
-        return _native.pack(self.Q, directions), directions, begins
-
-    def _shift(self, directions: Rows) -> Vector:
-        """Return what the mean has of each direction."""
-        first = directions[0]
-        seen = np.append(inner(self.Q[first:], self._mean())[:, 0], 0.0)
-        return np.asarray(seen[np.where(directions < 0, -1, directions - first)])
+    def _shift(self, directions: Rows) -> Vector | None:
+        """Return what the mean has of each direction; None without a mean."""
+        if self.points.mean is None:
+            return None
+        mean = np.asarray(self.points.mean, dtype=self.Q.dtype)
+        new = inner(self.Q[len(self._of_mean) :], mean[None, :])[:, 0]
+        self._of_mean = np.append(self._of_mean, new)
+        return np.where(directions < 0, 0.0, self._of_mean[directions])
 
     def _widen(self, stop2: float) -> None:
         """Go on in float64: the basis, and all residuals, once again."""
@@ -144,6 +111,7 @@ class Compiled(Orthonormal):
         if len(entered) < s:  # pragma: no cover
             raise ArithmeticError("a pivot lies in the span of others: please report this as a bug")
         self.wide = True
+        self._carried, self._of_mean = Carried(points, wide=True), np.empty(0)
         self._Q = RowBuffer(lambda k: np.zeros((k, points.m)), 0)
         self._Q.grow(s)
         self._Q.put(0, slice(None), Q)
@@ -154,19 +122,11 @@ class Compiled(Orthonormal):
         self.refresh_all(stop2)
 
 
-def _centred(points: VectorSource, rows: Rows, dtype: Any) -> Array:
-    """Return a copy of the (centred) rows; differences are formed in the format asked for."""
-    Y = take_rows(points.X, rows).astype(dtype, copy=False)
-    if points.mean is not None:
-        Y -= points.mean
-    return Y
-
-
 def _orthonormal_rows(points: VectorSource, pivots: Rows) -> tuple[Vector, Vector]:
     """Return the basis that the pivots give in their order, and R_jj, in float64."""
     Q, entered = np.zeros((0, points.m)), np.empty(0)
     for lo in range(0, len(pivots), _CHUNK):
-        Y = _centred(points, pivots[lo : lo + _CHUNK], np.dtype(np.float64))
+        Y = centred(points, pivots[lo : lo + _CHUNK], np.dtype(np.float64))
         E = less_combined(Y, inner(Q, Y), Q)
         new, residuals = orthonormalised(E, Q, 0.0)
         Q, entered = np.concatenate([Q, new]), np.concatenate([entered, residuals])

@@ -39,6 +39,9 @@ from isopivot.certificate import Certificate, Route
 # A panel's Gram matrix is taken from explicit residual vectors once its largest squared
 # residual is below this part of its largest squared norm, where differences lose digits.
 EXPLICIT_BELOW = 1.0 / 16.0
+# Corrections of unit vectors below this are formed in float32: what is lost of them, their part
+# 2^-20 or less, is far below eps.
+SHORT = 2.0**-38
 # Pairs (point, direction, feature) below which explicit residuals of all points are free.
 FREE_WORK = 1 << 27
 _NO_PANEL: tuple[Any, Any] = (np.empty(0, dtype=np.intp), None)
@@ -518,7 +521,7 @@ def orthonormalised(E: Array, Q: Array, stop2: float) -> tuple[Array, Vector]:
     inverse, entered = leading_inverse(_gram(E), stop2)
     new = _solved(inverse, E)
     for _ in range(4):
-        new = less_combined(new, inner(Q, new), Q)
+        new = _corrected(new, inner(Q, new), Q)
         G = _gram(new)
         far = np.abs(G - np.eye(len(G))).max(initial=0.0)
         if far <= 8.0 * np.finfo(new.dtype if isinstance(new, np.ndarray) else float).eps:
@@ -528,6 +531,15 @@ def orthonormalised(E: Array, Q: Array, stop2: float) -> tuple[Array, Vector]:
         if len(scales) == len(G) and far < 1e-3:
             break
     return new, entered
+
+
+def _corrected(new: Array, C: Array, Q: Array) -> Array:
+    """Return unit rows less `C.T @ Q`, what the basis has of them."""
+    if not (_native.available(Q) and _native.available(new)) or Q.dtype == np.float32:
+        return less_combined(new, C, Q)
+    # A correction so small need not be formed to more digits than float32 has.
+    _native.combine(C, Q, new, -1, short=bool(np.abs(C).max(initial=0.0) < SHORT))
+    return new
 
 
 def leading_inverse(G: Vector, stop2: float) -> tuple[Vector, Vector]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
-from isopivot import _compiled, _greedy, _native, icpqr
+from isopivot import _carried, _compiled, _greedy, _native, icpqr
 from isopivot._native import _library, products
 
 pytestmark = pytest.mark.skipif(not _native.ready(), reason="the compiled functions were not built")
@@ -117,13 +117,12 @@ def test_rows_may_lie_apart(rng, dtype):
 
 @pytest.mark.parametrize(("dtype", "wide"), FORMATS, ids=["double", "single", "mixed"])
 def test_rows_that_have_seen_directions_skip_them(rng, threads, dtype, wide):
-    lanes = 64 // np.dtype(wide).itemsize
     X = rng.standard_normal((300, 3000)).astype(dtype)
     B = _native.pack(rng.standard_normal((61, 3000)).astype(wide))
     whole = np.empty((300, 61), dtype=dtype)
     rows = rng.permutation(300)
     _native.multiply(X, rows, B, _native.columns_of(whole), 61)
-    starts = (np.sort(rng.integers(0, 62, 300)) // lanes * lanes).astype(np.int32)
+    starts = np.sort(rng.integers(0, 62, 300)).astype(np.int32)
     F = whole.copy()
     for row, start in zip(rows, starts, strict=True):
         F[row, start:] = np.nan
@@ -153,13 +152,17 @@ def test_coordinates_in_lines(rng, threads, dtype, capacity):
     F, lines = rng.standard_normal((40, n)).astype(dtype), _native.Lines(n, dtype, capacity)
     for k in sizes:
         lines.grow(k)
-        directions = np.arange(lines.size - k, lines.size)
-        X, V = np.ascontiguousarray(F[directions].T), np.eye(k, dtype=dtype)
-        where = lines.places(directions)
-        _native.multiply(X, np.arange(n), _native.pack(V), where, lines.lanes)
+        X, stage = np.ascontiguousarray(F.T), np.full(n, lines.size - k, dtype=np.int32)
+        plan = _native.plan(np.arange(n), stage, lines.size, 99, lines.lanes, lines)
+        B = _native.pack(np.eye(40, dtype=dtype), plan.directions)
+        _native.multiply(X, plan.rows, B, plan.where, lines.lanes, starts=plan.starts)
         rows = rng.permutation(n)[:13]
         assert_array_equal(lines.of(rows), F[: lines.size, rows].astype(np.float64))
-    assert_array_equal(lines.places(np.array([-1])), [0])
+        out, slots = np.full((30, 48), 7.0), rng.permutation(30)[:13]
+        lines.gather(rows, lines.size - k, out, slots)
+        last = slice(lines.size - k, lines.size)
+        assert_array_equal(out[slots, last].T, F[last, rows])
+        assert (np.delete(out, slots, axis=0) == 7.0).all()
     assert_array_equal(lines.release(), F)
 
 
@@ -235,15 +238,55 @@ def test_the_foremost_are_the_largest(values, count, stop2):
         assert upper2[rows].min() >= upper2[others].max(initial=0.0)
 
 
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=50), st.integers(1, 9))
-def test_rows_by_stage(stages, s):
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=50),
+    st.integers(1, 40),
+    st.sampled_from([3, 16, 99]),
+    st.sampled_from([8, 16]),
+)
+def test_every_row_gets_exactly_what_it_has_not_seen(stages, s, most, lanes):
     stage = np.minimum(np.array(stages, dtype=np.int32), s)
-    rows = np.flatnonzero(np.arange(len(stage)) % 3)
-    ordered, seen, occur = _native.by_stage(rows, stage, s)
-    late = rows[stage[rows] < s]
-    assert_array_equal(ordered, late[np.argsort(stage[late], kind="stable")])
-    assert_array_equal(seen, stage[ordered])
-    assert_array_equal(occur, np.unique(stage[late]))
+    rows, seen = np.flatnonzero(np.arange(len(stage)) % 3), stage.copy()
+    lines = _native.Lines(len(stage), np.float64, s)
+    while plan := _native.plan(rows, seen, s, most, lanes, lines):
+        late = rows[seen[rows] < plan.stop]
+        assert_array_equal(plan.rows, late[np.argsort(seen[late], kind="stable")])
+        for row, start in zip(plan.rows, plan.starts, strict=True):
+            assert_array_equal(plan.directions[start:], np.arange(seen[row], plan.stop))
+        assert ((plan.directions < 0) == (plan.where == 0)).all()
+        assert plan.stop - seen[rows].min() <= most
+        vectors = -(-len(plan.directions) // lanes) - plan.starts // lanes
+        plain = -(-(plan.stop - seen[plan.rows]) // lanes)
+        assert vectors.sum() <= (plain + 1).sum()
+        seen[plan.rows] = plan.stop
+    assert (seen[rows] == s).all()
+    assert_array_equal(np.delete(seen, rows), np.delete(stage, rows))
+
+
+def test_residuals_are_brought_up_to_date_with_the_products(rng, threads):
+    X, V = rng.standard_normal((90, 30)), np.linalg.qr(rng.standard_normal((30, 5)))[0].T
+    rows, norms2 = np.arange(0, 90, 2), (X**2).sum(axis=1)
+    slack2, stage = np.where(np.arange(90) % 3, 0.25, 0.0), np.zeros(90, dtype=np.int32)
+    known = _native.Known(np.full(90, 0.5), norms2.copy(), slack2.copy(), stage, 5)
+    captured2 = _native.multiply(X, rows, _native.pack(V), None, 0, known=known)
+    expected = norms2.copy()
+    expected[rows] -= captured2
+    assert_allclose(known.residual2, expected, rtol=1e-14)
+    expected = np.where(slack2 == 0.0, 0.5 * np.sqrt(norms2), slack2)
+    assert_allclose(known.slack2[rows], expected[rows], rtol=1e-15)
+    assert_array_equal(known.slack2[1::2], slack2[1::2])
+    assert_array_equal(stage, np.where(np.arange(90) % 2, 0, 5))
+
+
+@pytest.mark.parametrize(("n", "m", "k"), SHAPES)
+def test_short_sums_are_as_good_as_float32(rng, threads, n, m, k):
+    Q, E, C = (rng.standard_normal(shape) for shape in ((n, m), (k, m), (n, k)))
+    exact, short = E - C.T @ Q, E.copy()
+    _native.combine(C, Q, short, -1, short=True)
+    eps = np.finfo(np.float32).eps
+    assert (np.abs(short - exact) <= eps * (4 + np.sqrt(n)) * (np.abs(C).T @ np.abs(Q))).all()
+    if n > 1:
+        assert (short != exact).any()
 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 100), st.floats(0.0, 4.0))
@@ -394,7 +437,7 @@ def test_rows_that_lag_far_behind_are_read_in_parts(rng, monkeypatch):
 def test_products_kept_from_the_last_panel_change_nothing(rng, center, monkeypatch):
     X = rng.standard_normal((900, 300)) + 1.0
     kept = icpqr(X, n_components=200, center=center)
-    monkeypatch.setattr(_compiled, "WORTH", 2.0)
+    monkeypatch.setattr(_carried, "WORTH", 2.0)
     again = icpqr(X, n_components=200, center=center)
     assert_array_equal(kept.pivots, again.pivots)
 

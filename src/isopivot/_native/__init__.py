@@ -11,18 +11,19 @@ its products runs at half speed.
 """
 
 from isopivot._native.bookkeeping import (
-    by_stage,
-    downdate,
     foremost,
     leaders,
     leading_inverse,
     outside,
     panel_pivots,
+    plan,
     ready,
     unsettled,
 )
 from isopivot._native.lines import Lines
 from isopivot._native.products import (
+    Known,
+    against,
     all_finite,
     available,
     columns_of,
@@ -38,13 +39,13 @@ from isopivot._native.products import (
 )
 
 __all__ = [
+    "Known",
     "Lines",
+    "against",
     "all_finite",
     "available",
-    "by_stage",
     "columns_of",
     "combine",
-    "downdate",
     "foremost",
     "gram",
     "inner",
@@ -55,6 +56,7 @@ __all__ = [
     "outside",
     "pack",
     "panel_pivots",
+    "plan",
     "read_once",
     "ready",
     "replace",

@@ -21,15 +21,18 @@ _KNOWN = (_POINTER, _POINTER)  # squared residuals and the rounding they hide
 # What can be shared between threads: it takes a list of integers.
 _JOBS = {
     **dict.fromkeys(("rows_times", "gram"), (*FORMATS, "mixed")),
-    **dict.fromkeys(("pack", "combine", "replace", "read_once", "norms2", "finite"), FORMATS),
-    **dict.fromkeys(("scatter", "lines", "unlined"), FORMATS),
+    **dict.fromkeys(("pack", "replace", "read_once", "norms2", "finite"), FORMATS),
+    **dict.fromkeys(("scatter", "lines", "gather", "unlined"), FORMATS),
+    "combine": (*FORMATS, "short"),
 }
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "leaders": (*_KNOWN, _SIZE, _SIZE, _REAL, _REAL, _POINTER, _POINTER),
     "foremost": (*_KNOWN, _SIZE, _SIZE, _REAL, _POINTER),
-    "by_stage": (_POINTER, _SIZE, _POINTER, _COUNT, _POINTER, _POINTER, _POINTER),
+    "plan": (
+        *(_POINTER, _SIZE, _POINTER, _COUNT, _COUNT, _COUNT, _POINTER, _SIZE, _SIZE),
+        *(_POINTER,) * 6,
+    ),
     "outside": (*_KNOWN, _SIZE, _POINTER, _SIZE, _REAL, _POINTER),
-    "downdate": (_POINTER, _SIZE, _POINTER, _POINTER, _COUNT, *_KNOWN, _POINTER),
     "unsettled": (
         *(_POINTER, _SIZE, *_KNOWN, _POINTER, _POINTER, _COUNT, _REAL, _REAL, _FLAG, _POINTER),
     ),
@@ -40,7 +43,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "leading_inverse": (_POINTER, _SIZE, _REAL, _POINTER),
     "run": (_POINTER, _POINTER, _FLAG, _SIZE, _SIZE, _FLAG),
 }
-_COUNTED = ("leaders", "foremost", "by_stage", "unsettled", "panel_pivots", "leading_inverse")
+_COUNTED = ("leaders", "foremost", "plan", "unsettled", "panel_pivots", "leading_inverse")
 _RESULTS = {"outside": _REAL, **dict.fromkeys(_COUNTED, _SIZE)}
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from isopivot._native._library import library
+from isopivot._native.lines import Lines
 
 Numbers = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
@@ -36,14 +38,36 @@ def foremost(residual2: Numbers, slack2: Numbers, count: int, stop2: float) -> R
     return rows[: library().foremost(*known, n, count, stop2, rows.ctypes.data)]
 
 
-def by_stage(rows: Rows, stage: Stages, s: int) -> tuple[Rows, Stages, Rows]:
-    """Return the rows that have not seen all s directions, by stage; their stages; which occur."""
-    ordered, seen = np.empty(len(rows), dtype=np.intp), np.empty(len(rows), dtype=np.int32)
-    ends = np.empty(s + 2, dtype=np.intp)
-    given, found = _addresses(rows, stage), _addresses(ordered, seen, ends)
-    count = library().by_stage(given[0], len(rows), given[1], s, *found)
-    occur = np.flatnonzero(np.diff(ends[:s], prepend=0))
-    return ordered[:count], seen[:count], occur
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Which rows to multiply with which directions, to bring them up to date; see `plan`."""
+
+    rows: Rows
+    starts: Stages  # column from which on each row wants the products
+    directions: Rows  # one per column; -1 fills up
+    where: npt.NDArray[np.uintp]  # where point 0 has its coordinates
+    stop: int  # directions that the rows have seen then
+
+
+def plan(rows: Rows, stage: Stages, s: int, most: int, lanes: int, lines: Lines) -> Plan | None:
+    """Return what to do next so that `rows` see all s directions; None where they have.
+
+    Rows that have seen as much stand together. Columns come in vectors of `lanes`, so they are
+    shifted to where rows waste the least. At most `most` directions are used at a time; most rows
+    lack only the last ones.
+    """
+    ordered, starts = np.empty(len(rows), dtype=np.intp), np.empty(len(rows), dtype=np.int32)
+    room = lanes + min(s, most)
+    directions, where = np.empty(room, dtype=np.intp), np.empty(room, dtype=np.uintp)
+    begins, result = np.empty(s + 1, dtype=np.intp), np.empty(2, dtype=np.intp)
+    given, found = _addresses(rows, stage), _addresses(ordered, starts, directions, where)
+    layout = (s, most, lanes, *lines.layout())
+    found += _addresses(begins, result)
+    late = library().plan(given[0], len(rows), given[1], *layout, *found)
+    if late == 0:
+        return None
+    stop, columns = result.tolist()
+    return Plan(ordered[:late], starts[:late], directions[:columns], where[:columns], stop)
 
 
 def outside(residual2: Numbers, slack2: Numbers, inside: Rows, window: float) -> tuple[float, int]:
@@ -53,20 +77,6 @@ def outside(residual2: Numbers, slack2: Numbers, inside: Rows, window: float) ->
     known = _addresses(residual2, slack2)
     most = library().outside(*known, n, inside.ctypes.data, k, window, ctypes.addressof(fence))
     return float(most), int(fence.value)
-
-
-def downdate(
-    rows: Rows,
-    captured2: Numbers,
-    unit: Numbers,
-    s: int,
-    residual2: Numbers,
-    slack2: Numbers,
-    stage: Stages,
-) -> None:
-    """Take captured2 off the squared residuals of `rows`, in place; they have seen s directions."""
-    known = _addresses(residual2, slack2, stage)
-    library().downdate(rows.ctypes.data, len(rows), *_addresses(captured2, unit), s, *known)
 
 
 def unsettled(

@@ -33,12 +33,28 @@
 
 enum { ROWS = 8, RUN = 256, TERMS = 64 };
 
+/* Take captured2 off the squared residuals of `rows`, which have seen `s` directions now; `unit`
+ * times a norm is the rounding that the difference hides. */
+static void downdate(const int64_t *rows, ptrdiff_t n, const double *captured2, const double *unit,
+                     int32_t s, double *residual2, double *slack2, int32_t *stage) {
+    for (ptrdiff_t p = 0; p < n; p++) {
+        int64_t i = rows[p];
+        double before2 = residual2[i], left2 = before2 - captured2[p];
+        if (slack2[i] == 0.0) slack2[i] = unit[i] * __builtin_sqrt(before2);
+        residual2[i] = left2 > 0.0 ? left2 : 0.0;
+        stage[i] = s;
+    }
+}
+
 #define ROW double
 #define REAL double
 #define LANES 8
 #define NAME(x) x##_f64
 #include "rows.inc"
+#define TERM REAL
+#include "combine.inc"
 #include "sums.inc"
+#undef TERM
 #undef ROW
 #undef REAL
 #undef LANES
@@ -49,7 +65,10 @@ enum { ROWS = 8, RUN = 256, TERMS = 64 };
 #define LANES 16
 #define NAME(x) x##_f32
 #include "rows.inc"
+#define TERM REAL
+#include "combine.inc"
 #include "sums.inc"
+#undef TERM
 #undef REAL
 #undef LANES
 #undef NAME
@@ -61,6 +80,17 @@ enum { ROWS = 8, RUN = 256, TERMS = 64 };
 #include "rows.inc"
 #undef ROW
 #undef REAL
+#undef LANES
+#undef NAME
+
+/* Rows of double, multiplied and summed in float: where all of it is a small correction. */
+#define REAL double
+#define TERM float
+#define LANES 8
+#define NAME(x) x##_short
+#include "combine.inc"
+#undef REAL
+#undef TERM
 #undef LANES
 #undef NAME
 

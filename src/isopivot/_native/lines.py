@@ -35,11 +35,9 @@ class Lines:
             extra = max(missing, len(self._data) // 8)
             self._data.resize((len(self._data) + extra, self._data.shape[1]), refcheck=False)
 
-    def places(self, directions: npt.NDArray[np.intp]) -> npt.NDArray[np.uintp]:
-        """Return where point 0 has its coordinate on each direction; 0 for negative ones."""
-        groups, lanes = np.divmod(directions, self.lanes)
-        at = address(self._data) + groups * self._data.strides[0] + lanes * self._data.itemsize
-        return np.where(directions < 0, 0, at).astype(np.uintp)
+    def layout(self) -> tuple[int, int, int]:
+        """Return where the first line lies, and the bytes of a line and of a number."""
+        return address(self._data), self._data.strides[0], self._data.itemsize
 
     def of(self, rows: Rows) -> npt.NDArray[np.float64]:
         """Return the coordinates (s, len(rows)) of some points, in float64."""
@@ -58,6 +56,17 @@ class Lines:
             threads,
         )
         return out[: self.size, : len(rows)]
+
+    def gather(self, rows: Rows, since: int, out: npt.NDArray[np.float64], slots: Rows) -> None:
+        """Write the coordinates of rows[p] on the directions from `since` on to out[slots[p]].
+
+        Whole lines: some directions before `since` are written again, and numbers after the last.
+        """
+        lines = (since // self.lanes, -(-self.size // self.lanes))
+        ldo = out.strides[0] // out.itemsize
+        given = (address(self._data), self.n, address(rows), address(slots), address(out), ldo)
+        threads = threads_for(8 * len(rows) * self.lanes * (lines[1] - lines[0]))
+        run(f"gather_{_format(self._data)}", (*given, *lines), len(rows), 8, threads)
 
     def release(self) -> Matrix:
         """Return the coordinates as a matrix (s, n), in the same memory."""

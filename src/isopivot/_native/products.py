@@ -35,6 +35,22 @@ def available(A: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of all rows, and how many directions some of them will have seen."""
+
+    unit: Numbers
+    residual2: Numbers
+    slack2: Numbers
+    stage: npt.NDArray[np.int32]
+    s: int
+
+    def addresses(self) -> tuple[int, ...]:
+        """Return what the compiled function is given."""
+        vectors: tuple[Matrix, ...] = (self.unit, self.residual2, self.slack2, self.stage)
+        return (*(address(vector) for vector in vectors), self.s)
+
+
+@dataclass(frozen=True, eq=False)
 class Packed:
     """Rows, as columns that rows can be multiplied with: tiles of three vectors."""
 
@@ -63,6 +79,7 @@ def multiply(
     shift: Matrix | None = None,
     scatter: bool = True,
     starts: npt.NDArray[np.int32] | None = None,
+    known: Known | None = None,
 ) -> Numbers:
     """Write the products of rows with `B`, less `shift`; return their sums of squares per row.
 
@@ -80,8 +97,10 @@ def multiply(
         columns that only fill up. None: only the sums of squares are wanted.
     shift : ndarray of shape (B.k,) or None
     starts : ndarray of the shape of rows, int32, or None
-        Column from which on a row is wanted, whole vectors; best in increasing order. Earlier
-        ones may be computed again, to the same digits, but are not counted.
+        Column from which on a row is wanted; best in increasing order. Earlier ones may be
+        computed again, to the same digits, but are not counted.
+    known : Known or None
+        Brought up to date: the sums of squares are taken off the residuals of the rows.
     """
     n, ldx, chosen, _ = _sources(X, rows, None)
     captured2 = np.zeros(n)
@@ -89,14 +108,9 @@ def multiply(
     tiles = max(1, CACHE // (192 * max(1, B.m)))
     arguments = (
         *(address(X), ldx, address(chosen), B.m, address(B.data), B.k, address(shift)),
-        *(
-            address(where),
-            step,
-            int(scatter and rows is not None),
-            address(starts),
-            address(captured2),
-            tiles,
-        ),
+        *(address(where), step, int(scatter and rows is not None), address(starts)),
+        *(address(captured2), tiles),
+        *((0,) * 5 if known is None else known.addresses()),
     )
     threads = threads_for(n * B.m * B.k)
     piece = min(-(-n // (2 * threads)), max(64, PIECE // max(1, B.m * X.itemsize)))
@@ -115,6 +129,13 @@ def inner(A: Matrix, B: Matrix) -> Matrix:
     for lo in range(0, len(few), most):
         part = slice(lo, lo + most)
         multiply(rows, None, pack(few[part]), where[part], step)
+    return out
+
+
+def against(X: Matrix, rows: Rows, B: Packed, shift: Matrix | None = None) -> Matrix:
+    """Return the products of `B` with chosen rows, less `shift`: (B.k, len(rows))."""
+    out = np.empty((B.k, len(rows)), dtype=X.dtype)
+    multiply(X, rows, B, columns_of(out.T), 1, shift=shift, scatter=False)
     return out
 
 
@@ -139,20 +160,23 @@ def gram(X: Matrix, rows: Rows | None = None, mean: Matrix | None = None, *, wid
     return G
 
 
-def combine(C: Matrix, B: Matrix, out: Matrix, sign: int = 1) -> None:
-    """Add `sign * C.T @ B` to `out`: few rows, each a sum of rows of B."""
+def combine(C: Matrix, B: Matrix, out: Matrix, sign: int = 1, *, short: bool = False) -> None:
+    """Add `sign * C.T @ B` to `out`: few rows, each a sum of rows of B.
+
+    With `short`, sums of float64 are formed in float32.
+    """
     n, k = C.shape
-    wide = -(-k // 8) * 8
-    if not _reaches(C, wide) or C.strides[1] != C.itemsize or C.dtype != B.dtype:
-        C, unpadded = np.zeros((n, wide), dtype=B.dtype), C
+    wide, dtype = -(-k // 8) * 8, np.dtype(np.float32) if short else B.dtype
+    if not _reaches(C, wide) or C.strides[1] != C.itemsize or C.dtype != dtype:
+        C, unpadded = np.zeros((n, wide), dtype=dtype), C
         C[:, :k] = unpadded
-    steps = (M.strides[0] // B.itemsize for M in (C, B, out))
-    ldc, ldb, ldo = steps
+    ldc, ldb, ldo = (M.strides[0] // M.itemsize for M in (C, B, out))
     arguments = (address(C), ldc, n, k, address(B), ldb, address(out), ldo, sign)
     m, tile = B.shape[1], 192 // B.itemsize
     threads = threads_for(n * k * m)
     piece = -(-m // (4 * threads * tile)) * tile if threads > 1 else m
-    run(f"combine_{_format(B)}", arguments, m, max(1, piece), threads)
+    kind = "short" if dtype != B.dtype else _format(B)
+    run(f"combine_{kind}", arguments, m, max(1, piece), threads)
 
 
 def replace(M: Matrix, E: Matrix) -> None:
