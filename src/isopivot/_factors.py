@@ -36,12 +36,14 @@ from isopivot._arrays import (
 from isopivot._buffer import RowBuffer
 from isopivot.certificate import Certificate, Route
 
-# A panel's Gram matrix is taken from explicit residual vectors once its largest squared
-# residual is below this part of its largest squared norm, where differences lose digits.
+# A panel's Gram matrix, as a difference, has lost digits once its largest squared residual is
+# below this part of its largest squared norm.
 EXPLICIT_BELOW = 1.0 / 16.0
 # Corrections of unit vectors below this are formed in float32: what is lost of them, their part
 # 2^-20 or less, is far below eps.
 SHORT = 2.0**-38
+# Part of the largest squared residual of a panel that its Gram matrix may be wrong by.
+CLEAR = 2.0**-20
 # Pairs (point, direction, feature) below which explicit residuals of all points are free.
 FREE_WORK = 1 << 27
 _NO_PANEL: tuple[Any, Any] = (np.empty(0, dtype=np.intp), None)
@@ -250,21 +252,32 @@ class Orthonormal(Factor):
             E = less_combined(E, inner(self.Q, E), self.Q)
             self._set_exact(rows[block], _squared_norms(E))
 
-    def gram(self, rows: Rows) -> Vector:
-        """Return the Gram matrix of the residuals of fresh `rows`, in float64."""
-        reach2 = self.points.reach[rows].max() ** 2
-        if self.residual2[rows].max() >= EXPLICIT_BELOW * reach2:
-            return self._difference(rows)
-        E = self.residual_vectors(rows)
-        G = _gram(E)
+    def gram(self, rows: Rows, *, exact: bool = False) -> tuple[Vector, float]:
+        """Return the Gram matrix of the residuals of fresh `rows`, and how wrong it may be.
+
+        That is 0 where it is as good as what the tie window allows for: of explicit residuals,
+        and as a difference that has not lost many digits.
+        """
+        largest2, reach = self.residual2[rows].max(), self.points.reach[rows]
+        blur2 = float((self._unit[rows] * reach).max())
+        if largest2 >= EXPLICIT_BELOW * reach.max() ** 2:
+            return self._difference(rows), 0.0
+        if not exact and blur2 <= CLEAR * largest2:
+            return self._difference(rows), blur2
+        G = self._explicit(rows)
         self._set_exact(rows, np.diagonal(G))
-        self._panel = (rows, E)
-        return G
+        return G, 0.0
 
     def _difference(self, rows: Rows) -> Vector:
         """Return the Gram matrix of residuals as that of the points less that of coordinates."""
         F = to_numpy(self._fresh(rows)).astype(np.float64, copy=False)
         return np.asarray(self.points.gram(rows) - F.T @ F)
+
+    def _explicit(self, rows: Rows) -> Vector:
+        """Return the Gram matrix of residuals from their vectors, which are kept."""
+        E = self.residual_vectors(rows)
+        self._panel = (rows, E)
+        return _gram(E)
 
     def extend(self, pivots: Rows, stop2: float) -> int:
         """Add the residual directions of fresh `pivots`; return how many were admitted.
@@ -411,14 +424,17 @@ class Cholesky(Factor):
         """Kernel entries evaluated so far; None for inner products of vectors."""
         return self.source.evaluations
 
-    def gram(self, rows: Rows) -> Vector:
-        """Return the Gram matrix of the residuals of fresh `rows`."""
+    def gram(self, rows: Rows, *, exact: bool = False) -> tuple[Vector, float]:
+        """Return the Gram matrix of the residuals of fresh `rows`; there is no better one."""
+        return self._gram(rows), 0.0
+
+    def _gram(self, rows: Rows) -> Vector:
         F = self._fresh(rows)
         return np.asarray(self.source.block(rows, rows) - product(F.T, F))
 
     def extend(self, pivots: Rows, stop2: float) -> int:
         """Add the residual directions of fresh `pivots`; return how many were admitted."""
-        L = leading_cholesky(self.gram(pivots), stop2)
+        L = leading_cholesky(self._gram(pivots), stop2)
         k = len(L)
         if k == 0:
             self.residual2[pivots[0]] = min(self.residual2[pivots[0]], stop2)

@@ -23,6 +23,7 @@ from isopivot._factors import Cholesky, Orthonormal
 from isopivot.certificate import StoppedBy
 
 TIES = 64.0  # squared residuals within this many eps of the maximum are equal
+BLUR = 4.0  # errors of a Gram matrix that a squared residual may have, per pivot
 DEPTH = 1.0 / 16.0  # a panel ends when its largest squared residual fell by this factor
 PANEL = 256  # most rows in a panel; fewer where they would be a large part of the data
 GROUP = 8  # pivots that are multiplied together: many are cut to whole groups
@@ -75,9 +76,7 @@ def greedy(
         refreshed = panel.refreshed
         if len(panel.rows) == 0:
             break
-        G = factor.gram(panel.rows)
-        room = target - factor.s
-        order = panel_pivots(G, panel, stop2, room=room, relaxation=relaxation, eps=eps)
+        order = _chosen(factor, panel, stop2, (target - factor.s, relaxation, eps))
         if len(order) >= 2 * GROUP:
             order = order[: len(order) // GROUP * GROUP]
         factor.extend(panel.rows[order], stop2)
@@ -88,6 +87,17 @@ def greedy(
     if mu and np.sqrt(factor.residual2.max()) <= mu:
         return "mu"
     return "n_components" if factor.s == n_components else "rank"
+
+
+def _chosen(
+    factor: Orthonormal | Cholesky, panel: Panel, stop2: float, how: tuple[int, float, float]
+) -> Rows:
+    """Return the positions in the panel that greedy takes."""
+    G, blur2 = factor.gram(panel.rows)
+    order = panel_pivots(G, panel, stop2, *how, blur2=blur2)
+    if len(order) == 0:  # too close to tell
+        order = panel_pivots(factor.gram(panel.rows, exact=True)[0], panel, stop2, *how)
+    return order
 
 
 def _stop2(mu: float | None, floor: float) -> float:
@@ -168,16 +178,25 @@ def _sieve(upper2: Vector, count: int) -> float:
 
 
 def panel_pivots(
-    G: Vector, panel: Panel, stop2: float, *, room: int, relaxation: float, eps: float
+    G: Vector,
+    panel: Panel,
+    stop2: float,
+    room: int,
+    relaxation: float,
+    eps: float,
+    *,
+    blur2: float = 0.0,
 ) -> Rows:
     """Return the positions in the panel that greedy takes, in order: a pivoted Cholesky.
 
     The first is always taken: it is the largest of all rows, or tied with it and first.
-    A further one is taken while no row outside could be preferred to it.
+    A further one is taken while no row outside could be preferred to it. If G is wrong by as
+    much as `blur2`, one is taken only if none comes so near that this could change the choice:
+    not even the first, perhaps.
     """
     bound2, window = relaxation**2 * panel.bound2, TIES * eps
     if _native.ready():
-        limits = (bound2, stop2, DEPTH, window)
+        limits = (bound2, stop2, DEPTH, window, BLUR * blur2)
         return _native.panel_pivots(G, panel.rows, panel.fence, room, *limits)
     residual2 = np.diagonal(G).copy()
     start2 = residual2.max()
@@ -185,13 +204,16 @@ def panel_pivots(
     L = np.empty((min(room, len(G)), len(G)))
     order: list[int] = []
     while len(order) < len(L):
-        best2 = residual2.max()
+        best2, k = residual2.max(), len(order)
         j = int(np.argmax(residual2 >= best2 * (1.0 - window)))
         tied_but_first = best2 >= bound2 * (1.0 - window) and panel.rows[j] < panel.fence
         wins = best2 > bound2 * (1.0 + window) or tied_but_first
-        if order and (best2 <= enough2 or not wins):
+        if k and (best2 <= enough2 or not wins):
             break
-        k = len(order)
+        margin2 = BLUR * (k + 1) * blur2  # errors add up from pivot to pivot
+        rivals2 = max(np.delete(residual2, j).max(initial=0.0), bound2)
+        if blur2 and best2 - margin2 <= rivals2 * (1.0 + window):
+            break
         L[k] = (G[j] - L[:k, j] @ L[:k]) / np.sqrt(residual2[j])
         residual2 -= L[k] ** 2
         residual2[j] = 0.0

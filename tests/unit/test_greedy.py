@@ -210,6 +210,40 @@ def test_a_panel_stops_where_a_row_outside_could_win():
     np.testing.assert_array_equal(take(4.0, 5), [0, 1])  # tied, and comes first itself
 
 
+@pytest.mark.usefixtures("either")
+def test_a_blurred_panel_takes_only_what_is_clear():
+    G, panel = np.diag([5.0, 4.0, 3.0]), loop.Panel(np.array([2, 4, 8]), 1.0, 0)
+    take = lambda blur2, bound2=1.0: loop.panel_pivots(  # noqa: E731
+        G, loop.Panel(panel.rows, bound2, 0), 0.0, 3, 1.0, EPS, blur2=blur2
+    ).tolist()
+    assert take(0.1) == [0, 1, 2]  # 5 - 0.4 > 4, 4 - 0.8 > 3, 3 - 1.2 > 1
+    assert take(0.1, bound2=2.0) == [0, 1]
+    assert take(0.2) == [0]
+    assert take(0.3) == []
+    assert take(0.1, bound2=4.7) == []  # a row outside may be larger
+
+
+@pytest.mark.usefixtures("either")
+@pytest.mark.parametrize("ties", [False, True])
+def test_panels_from_differences_take_the_pivots_of_explicit_residuals(ties, monkeypatch):
+    rng = np.random.default_rng(3)
+    small = np.repeat(decaying(rng, 60, 40), 2 if ties else 1, axis=0)
+    X = np.hstack([np.full((len(small), 1), 300.0), small])  # residuals far below the norms
+    asked = []
+    original = Orthonormal.gram
+
+    def gram(self, rows, *, exact=False):
+        G, blur2 = original(self, rows, exact=exact)
+        asked.append((exact, blur2 > 0))
+        return G, blur2
+
+    monkeypatch.setattr(Orthonormal, "gram", gram)
+    found = icpqr(X, n_components=25).pivots
+    assert any(blurred for _, blurred in asked)
+    assert any(exact for exact, _ in asked) == ties
+    np.testing.assert_array_equal(found, reference.greedy(X, n_components=25).pivots)
+
+
 def test_only_rows_that_matter_are_refreshed():
     X = noise(np.random.default_rng(1), 20_000, 100)
     result = ICPQR(None, 30).fit(X)

@@ -289,13 +289,16 @@ def test_short_sums_are_as_good_as_float32(rng, threads, n, m, k):
         assert (short != exact).any()
 
 
-@given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 100), st.floats(0.0, 4.0))
-def test_panel_pivots_equal_those_of_numpy(n, room, seed, bound2):
+@given(
+    *(st.integers(1, 12), st.integers(1, 12), st.integers(0, 100)),
+    *(st.floats(0.0, 4.0), st.sampled_from([0.0, 1e-9, 0.1])),
+)
+def test_panel_pivots_equal_those_of_numpy(n, room, seed, bound2, blur2):
     V = np.random.default_rng(seed).integers(-2, 3, (n, 6)).astype(float)
     G, panel = V @ V.T, _greedy.Panel(np.arange(3, n + 3), bound2, n // 2 + 3)
     V[0] = 1.0 + V[0]  # never zero: the first is always taken
     G = V @ V.T
-    options = {"room": room, "relaxation": 1.0, "eps": 2.2e-16}
+    options = {"room": room, "relaxation": 1.0, "eps": 2.2e-16, "blur2": blur2}
     found = _greedy.panel_pivots(G, panel, 0.5, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_native, "ready", lambda: False)

@@ -38,7 +38,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     ),
     "panel_pivots": (
         *(_POINTER, _SIZE, _POINTER, _SIZE, _SIZE),
-        *(_REAL, _REAL, _REAL, _REAL, _POINTER, _POINTER),
+        *(_REAL, _REAL, _REAL, _REAL, _REAL, _POINTER, _POINTER),
     ),
     "leading_inverse": (_POINTER, _SIZE, _REAL, _POINTER),
     "run": (_POINTER, _POINTER, _FLAG, _SIZE, _SIZE, _FLAG),

@@ -109,12 +109,13 @@ def panel_pivots(
     stop2: float,
     depth: float,
     window: float,
+    blur2: float,
 ) -> Rows:
     """Return the positions in a panel that greedy takes, in order (`_greedy.panel_pivots`)."""
     n, room = len(G), min(room, len(G))
     order, L = np.empty(room, dtype=np.intp), np.empty((room + 1, n))
     given, chosen = _addresses(G, rows), _addresses(order, L)
-    limits = (bound2, stop2, depth, window)
+    limits = (bound2, stop2, depth, window, blur2)
     return order[: library().panel_pivots(given[0], n, given[1], fence, room, *limits, *chosen)]
 
 
