@@ -95,7 +95,7 @@ class Carried:
         wide = -(-lines.size // lines.lanes) * lines.lanes
         if count > self.F.shape[0] or wide > self.F.shape[1]:
             F = self.F
-            shape = (max(count, len(F)), max(wide + wide // 2, F.shape[1]))
+            shape = (max(count, len(F)), max(wide + wide // 8, F.shape[1]))
             self.F = np.zeros(shape)
             self.F[: len(F), : F.shape[1]] = F
 

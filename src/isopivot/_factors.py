@@ -16,6 +16,7 @@ point and a direction is counted exactly once, as part of one matrix product.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ import numpy as np
 
 from isopivot import _native
 from isopivot._arrays import (
+    BLOCK_BYTES,
     Array,
     Rows,
     Vector,
@@ -97,6 +99,8 @@ class VectorSource(Protocol):
 
     @property
     def row_bytes(self) -> int: ...
+    @property
+    def stored_bytes(self) -> int: ...
     def vectors(self, rows: Rows | slice) -> Array: ...
     def project(self, rows: Rows | slice, V: Array) -> Array: ...
     def gram(self, rows: Rows) -> Vector: ...
@@ -111,6 +115,7 @@ class GramSource(Protocol):
     largest: float
     roundings: int
     row_bytes: int
+    data_bytes: int
 
     @property
     def evaluations(self) -> int | None: ...
@@ -122,7 +127,7 @@ class Factor:
 
     picked = 0.45  # part of the points up to which it is better to refresh chosen ones
 
-    def __init__(self, norms2: Vector, F: Any, row_bytes: int) -> None:
+    def __init__(self, norms2: Vector, F: Any, row_bytes: int, data_bytes: int) -> None:
         n = len(norms2)
         self.n = n
         self.residual2 = norms2.copy()
@@ -134,6 +139,7 @@ class Factor:
         self.rows_read = n
         self._F = F
         self._row_bytes = row_bytes
+        self._block_bytes = min(BLOCK_BYTES, max(data_bytes // 32, 1 << 21))
 
     @property
     def s(self) -> int:
@@ -167,8 +173,7 @@ class Factor:
 
     def _advance(self, rows: Rows, start: int) -> None:
         """Project `rows` on the directions from `start` on; downdate their residuals."""
-        wide = max(self._row_bytes, 8 * (self.s - start))
-        for block in row_blocks(len(rows), wide):
+        for block in self._blocks(len(rows), self._numbers(rows, start)):
             part = _as_range(rows[block])
             C = self._coordinates(part, start)
             self._F.put(start, part, C)
@@ -177,6 +182,14 @@ class Factor:
         self.stage[rows] = self.s
         self.residual2[self.pivots] = 0.0
         self.rows_read += len(rows)
+
+    def _blocks(self, n_rows: int, numbers: int = 0) -> Iterator[slice]:
+        """Yield blocks of rows, each with so many numbers beside it."""
+        return row_blocks(n_rows, max(self._row_bytes, 8 * numbers), self._block_bytes)
+
+    def _numbers(self, rows: Rows, start: int) -> int:
+        """Return how many numbers per row its coordinates from `start` on take to compute."""
+        return self.s - start
 
     def _downdate(self, part: Rows | slice, captured2: Vector) -> None:
         self.residual2[part] = np.maximum(self.residual2[part] - captured2, 0.0)
@@ -207,7 +220,8 @@ class Orthonormal(Factor):
     triangle: Vector | None = None
 
     def __init__(self, points: VectorSource, capacity: int = 0) -> None:
-        super().__init__(points.norms2, self._coordinate_buffer(points, capacity), points.row_bytes)
+        F = self._coordinate_buffer(points, capacity)
+        super().__init__(points.norms2, F, points.row_bytes, points.n * points.stored_bytes)
         self.points = points
         self._Q = RowBuffer(lambda k: points.zeros(k, points.m), capacity)
         self._panel: tuple[Rows, Array] = _NO_PANEL
@@ -247,7 +261,7 @@ class Orthonormal(Factor):
 
     def recompute(self, rows: Rows) -> None:
         """Measure the residuals of fresh `rows` explicitly (errata 15)."""
-        for block in row_blocks(len(rows), self._row_bytes):
+        for block in self._blocks(len(rows)):
             E = self.residual_vectors(rows[block])
             E = less_combined(E, inner(self.Q, E), self.Q)
             self._set_exact(rows[block], _squared_norms(E))
@@ -325,7 +339,7 @@ class Orthonormal(Factor):
             self.refresh(np.arange(self.n), stop2)
             return
         self.refresh(np.flatnonzero(self.stage < start), stop2)
-        for block in row_blocks(self.n, max(self._row_bytes, 8 * (self.s - start))):
+        for block in self._blocks(self.n, self.s - start):
             self._advance_block(block)
         self.residual2[self.pivots] = 0.0
         self.rows_read += self.n
@@ -403,10 +417,15 @@ class Cholesky(Factor):
 
     def __init__(self, source: GramSource, capacity: int = 0) -> None:
         F = RowBuffer(lambda k: np.zeros((k, source.n)), capacity)
-        super().__init__(source.norms2, F, source.row_bytes)
+        super().__init__(source.norms2, F, source.row_bytes, source.data_bytes)
         self.source = source
-        self.T = np.zeros((0, 0))
+        self._T = np.zeros((capacity, capacity))
         self._inverses: tuple[tuple[int, int], Any] = ((-1, -1), [])
+
+    @property
+    def T(self) -> Vector:
+        """Coordinates of the pivots, lower triangular."""
+        return self._T[: self.s, : self.s]
 
     @property
     def floor(self) -> float:
@@ -439,10 +458,12 @@ class Cholesky(Factor):
         if k == 0:
             self.residual2[pivots[0]] = min(self.residual2[pivots[0]], stop2)
             return 0
-        s = self.s
-        T = np.zeros((s + k, s + k))
-        T[:s, :s], T[s:, :s], T[s:, s:] = self.T, self._fresh(pivots[:k]).T, L
-        self.T = T
+        s, wide = self.s, self.s + k
+        if wide > len(self._T):
+            larger = np.zeros((wide + wide // 8, wide + wide // 8))
+            larger[:s, :s] = self.T
+            self._T = larger
+        self._T[s:wide, :s], self._T[s:wide, s:wide] = self._fresh(pivots[:k]).T, L
         self._admit(pivots[:k], np.diagonal(L).copy())
         return k
 
@@ -457,7 +478,11 @@ class Cholesky(Factor):
     @property
     def triangle(self) -> Vector | None:
         """Coordinates of the pivots, (s, s), in float64 whatever the data is."""
-        return self.T
+        return np.ascontiguousarray(self.T)
+
+    def _numbers(self, rows: Rows, start: int) -> int:
+        # The earlier coordinates of chosen rows are gathered.
+        return self.s - start if isinstance(_as_range(rows), slice) else self.s
 
     def _coordinates(self, part: Rows | slice, start: int) -> Array:
         # Eq. q_less_r_ij for all points and new directions at once.

@@ -28,11 +28,16 @@ class LinearGram:
         self.roundings = points.m
         # Rows are multiplied as they are stored; a block of them holds copies of a few kinds.
         self.row_bytes = 4 * points.stored_bytes
+        self.data_bytes = points.n * points.stored_bytes
         self._mean = None if points.mean is None else to_numpy(points.mean).astype(np.float64)
 
     def block(self, left: Rows, right: Rows | slice) -> Vector:
         """Return the inner products of two sets of points, shape (len(left), len(right))."""
-        return linear_products(self._raw(left), self._raw(right), self._mean)
+        others = self._raw(right)
+        U = np.empty((len(left), others.shape[0]))
+        for part in row_blocks(len(left), 8 * self._points.m, DENSE_BYTES):
+            U[part] = linear_products(self._raw(left[part]), others, self._mean)
+        return U
 
     def _raw(self, rows: Rows | slice) -> Any:
         block = self._points.raw(rows)
@@ -42,13 +47,10 @@ class LinearGram:
 
 
 def linear_products(left: Any, right: Any, mean: Vector | None) -> Vector:
-    """Return `(left - mean) @ (right - mean).T` without centring either side."""
-    U = np.empty((left.shape[0], right.shape[0]))
-    for rows in row_blocks(left.shape[0], 8 * left.shape[1], DENSE_BYTES):
-        # Sparse times dense is faster than sparse times sparse; a few dense rows at a time.
-        part = left[rows].T
-        dense = part.toarray(order="C") if sparse.issparse(left) else np.ascontiguousarray(part)
-        U[rows] = (right @ dense).T
+    """Return `(left - mean) @ (right - mean).T` of few rows on the left, without centring any."""
+    # Sparse times dense is faster than sparse times sparse.
+    dense = left.T.toarray(order="C") if sparse.issparse(left) else np.ascontiguousarray(left.T)
+    U: Vector = np.asarray(right @ dense).T
     if mean is None:
         return U
     shift: Vector = mean @ mean - (left @ mean)[:, None] - (right @ mean)[None, :]
@@ -68,6 +70,7 @@ class KernelGram:
         self._X, self._kernel, self._frame = X, kernel, frame
         self.n, m = X.shape
         self.row_bytes = 8 * m
+        self.data_bytes = 8 * self.n * m
         self.evaluations: int | None = 0
         self.smallest = np.inf  # of all entries evaluated so far
         parts, largest2 = [], 0.0
@@ -138,6 +141,7 @@ class PrecomputedGram:
         self.smallest = np.inf  # of all entries read so far
         self.n = K.shape[0]
         self.row_bytes = 8 * 64
+        self.data_bytes = 8 * self.n * self.n
         check_symmetric(K)
         self.norms2 = np.array(K.diagonal(), dtype=np.float64)
         if self.norms2.min() < 0.0:
