@@ -14,7 +14,7 @@ import numpy as np
 from isopivot import _native
 from isopivot._arrays import Array, Rows, Vector, take_rows
 from isopivot._factors import VectorSource, inner
-from isopivot._native import Lines
+from isopivot._native import LINE, Lines
 
 WORTH = 0.6  # part of a panel that was in the one before, so that its products are used
 
@@ -92,7 +92,7 @@ class Carried:
         self.slots = slots
 
     def _reserve(self, count: int, lines: Lines) -> None:
-        wide = -(-lines.size // lines.lanes) * lines.lanes
+        wide = -(-lines.size // LINE) * LINE
         if count > self.F.shape[0] or wide > self.F.shape[1]:
             F = self.F
             shape = (max(count, len(F)), max(wide + wide // 8, F.shape[1]))

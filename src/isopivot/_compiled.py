@@ -55,6 +55,7 @@ class Compiled(Orthonormal):
     def release(self) -> tuple[Array | None, Array]:
         """Return Q and F; the coordinates of the pivots made exactly triangular."""
         self._carried = Carried(self.points, wide=self.wide)
+        self.slack2 = self._unit = np.empty(0)  # their room is needed now
         Q, F = super().release()
         return np.asarray(Q, dtype=self.points.X.dtype), F
 
@@ -79,14 +80,15 @@ class Compiled(Orthonormal):
         most, lanes = max(48, int(SPARE * self.n)), 64 // self.Q.dtype.itemsize
         state = (self.residual2, self.slack2, self.stage)
         while plan := _native.plan(rows, self.stage, self.s, most, lanes, self._F):
-            B = _native.pack(self.Q, plan.directions)
-            known = _native.Known(self._unit, *state, plan.stop)
-            shift, starts = self._shift(plan.directions), plan.starts
             _native.multiply(
-                *(self.points.X, plan.rows, B, plan.where, self._F.lanes),
-                shift=shift,
-                starts=starts,
-                known=known,
+                self.points.X,
+                plan.rows,
+                _native.pack(self.Q, plan.directions),
+                plan.where,
+                _native.LINE,
+                shift=self._shift(plan.directions),
+                starts=plan.starts,
+                known=_native.Known(self._unit, *state, plan.stop),
             )
             if plan.stop == self.s:
                 self.rows_read += len(plan.rows)

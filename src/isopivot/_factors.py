@@ -261,7 +261,8 @@ class Orthonormal(Factor):
 
     def recompute(self, rows: Rows) -> None:
         """Measure the residuals of fresh `rows` explicitly (errata 15)."""
-        for block in self._blocks(len(rows)):
+        # Beside the vectors, in float64, lie copies of them and of their coordinates.
+        for block in self._blocks(len(rows), 2 * self.points.m + self.s):
             E = self.residual_vectors(rows[block])
             E = less_combined(E, inner(self.Q, E), self.Q)
             self._set_exact(rows[block], _squared_norms(E))
@@ -394,7 +395,8 @@ class Orthonormal(Factor):
         else:
             # The certificate reads the two largest residuals: settle all who may be one.
             lower2 = self.residual2 - self.slack2
-            second = np.partition(lower2, -2)[-2] if self.n > 1 else lower2[0]
+            lower2.partition(max(0, self.n - 2))
+            second = lower2[max(0, self.n - 2)]
             blurred = (self.slack2 > 0) & (self.upper2 >= second)
         self.recompute(np.flatnonzero(blurred))
 

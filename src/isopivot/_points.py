@@ -26,6 +26,7 @@ from isopivot._arrays import (
     to_numpy,
     zeros,
 )
+from isopivot._validation import assert_finite
 
 Selection = Rows | slice
 
@@ -61,6 +62,8 @@ class Points:
         self._buffer = np.empty((0, self.m))
         raw2, total = self._read_once()
         if not self._safe(raw2):
+            if isinstance(X, np.ndarray):  # no other reading may have looked for them
+                assert_finite(X)
             self.exponent = binary_exponent(self._largest_entry(), self.eps)
             raw2, total = self._read_once()
         self.largest = float(np.sqrt(raw2.max()))

@@ -48,7 +48,7 @@ def with_remedies() -> Iterator[None]:
 
 
 def finite_later(X: Any) -> bool:
-    """Return whether `assert_finite` finds NaN and infinity sooner than scikit-learn would."""
+    """Return whether NaN and infinity are found sooner by `assert_finite`, or by `Points`."""
     return isinstance(X, np.ndarray) and X.size > 1 << 16 and _native.available(X)
 
 
@@ -56,8 +56,9 @@ def assert_finite(X: Any, estimator_name: str | None = None) -> None:
     """Raise scikit-learn's error for NaN and infinity."""
     from sklearn.utils import assert_all_finite
 
-    if not _native.all_finite(X):
-        assert_all_finite(X, estimator_name=estimator_name, input_name="X")
+    if not _native.available(X) or not _native.all_finite(X):
+        with with_remedies():
+            assert_all_finite(X, estimator_name=estimator_name, input_name="X")
 
 
 def check_not_none(X: Any) -> None:

@@ -20,7 +20,7 @@ from isopivot._native.bookkeeping import (
     ready,
     unsettled,
 )
-from isopivot._native.lines import Lines
+from isopivot._native.lines import LINE, Lines
 from isopivot._native.products import (
     Known,
     against,
@@ -39,6 +39,7 @@ from isopivot._native.products import (
 )
 
 __all__ = [
+    "LINE",
     "Known",
     "Lines",
     "against",

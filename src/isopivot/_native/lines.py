@@ -1,7 +1,7 @@
 """Coordinates while they are computed: in lines of directions, point by point.
 
 A row that is brought up to date gets a few coordinates at a time. In a matrix (s, n) each would
-lie in a cache line of its own; here the coordinates on 8 (float32: 16) directions lie together.
+lie in a cache line of its own; here the coordinates on 8 directions lie together.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from isopivot._native.products import _format
 Matrix = npt.NDArray[Any]
 Rows = npt.NDArray[np.intp]
 
+LINE = 8  # directions; the compiled functions know it, too
+
 
 class Lines:
     """Coordinates (s, n) of n points on a growing number of directions."""
 
     def __init__(self, n: int, dtype: Any, capacity: int) -> None:
         self.n, self.size = n, 0
-        self.lanes = 64 // np.dtype(dtype).itemsize
-        self._data = np.zeros((-(-capacity // self.lanes), n * self.lanes), dtype=dtype)
+        self._data = np.zeros((-(-capacity // LINE), n * LINE), dtype=dtype)
 
     def grow(self, k: int) -> None:
         """Add k directions."""
         self.size += k
-        missing = -(-self.size // self.lanes) - len(self._data)
+        missing = -(-self.size // LINE) - len(self._data)
         if missing > 0:
             # realloc: large blocks are remapped, not copied. No view outlives a call here.
             extra = max(missing, len(self._data) // 8)
@@ -41,11 +42,11 @@ class Lines:
 
     def of(self, rows: Rows) -> npt.NDArray[np.float64]:
         """Return the coordinates (s, len(rows)) of some points, in float64."""
-        groups = -(-self.size // self.lanes)
+        groups = -(-self.size // LINE)
         # As `combine` likes it: whole groups, and an odd number of them, so that rows do not
         # displace each other in the cache.
         wide = (-(-len(rows) // 8) | 1) * 8
-        out = np.zeros((groups * self.lanes, wide))
+        out = np.zeros((groups * LINE, wide))
         arguments = (address(self._data), self.n, address(rows), len(rows), address(out), wide)
         threads = threads_for(out.size)
         run(
@@ -62,20 +63,20 @@ class Lines:
 
         Whole lines: some directions before `since` are written again, and numbers after the last.
         """
-        lines = (since // self.lanes, -(-self.size // self.lanes))
+        lines = (since // LINE, -(-self.size // LINE))
         ldo = out.strides[0] // out.itemsize
         given = (address(self._data), self.n, address(rows), address(slots), address(out), ldo)
-        threads = threads_for(8 * len(rows) * self.lanes * (lines[1] - lines[0]))
+        threads = threads_for(8 * len(rows) * LINE * (lines[1] - lines[0]))
         run(f"gather_{_format(self._data)}", (*given, *lines), len(rows), 8, threads)
 
     def release(self) -> Matrix:
         """Return the coordinates as a matrix (s, n), in the same memory."""
-        groups, whole = -(-self.size // self.lanes), self._data.shape[1]
+        groups, whole = -(-self.size // LINE), self._data.shape[1]
         room, threads = np.empty(whole, dtype=self._data.dtype), threads_for(whole)
         for group in range(groups):
             room[:] = self._data[group]
             arguments = (address(self._data), self.n, address(room), group)
             run(f"unlined_{_format(self._data)}", arguments, self.n, 4096, threads)
-        self._data.resize((groups * self.lanes, self.n), refcheck=False)
+        self._data.resize((groups * LINE, self.n), refcheck=False)
         self._data.resize((self.size, self.n), refcheck=False)
         return self._data

@@ -100,23 +100,24 @@ def multiply(
         Column from which on a row is wanted; best in increasing order. Earlier ones may be
         computed again, to the same digits, but are not counted.
     known : Known or None
-        Brought up to date: the sums of squares are taken off the residuals of the rows.
+        Brought up to date: the sums of squares are taken off the residuals of the rows, instead
+        of being returned.
     """
     n, ldx, chosen, _ = _sources(X, rows, None)
-    captured2 = np.zeros(n)
     shift = None if shift is None else np.ascontiguousarray(shift, dtype=B.data.dtype)
-    tiles = max(1, CACHE // (192 * max(1, B.m)))
+    tiles, threads = max(1, CACHE // (192 * max(1, B.m))), threads_for(n * B.m * B.k)
+    piece = min(-(-n // (2 * threads)), max(64, PIECE // max(1, B.m * X.itemsize)))
+    piece = max(16, -(-piece // 16) * 16)
+    captured2 = np.empty(n if known is None else threads * piece)
     arguments = (
         *(address(X), ldx, address(chosen), B.m, address(B.data), B.k, address(shift)),
         *(address(where), step, int(scatter and rows is not None), address(starts)),
         *(address(captured2), tiles),
         *((0,) * 5 if known is None else known.addresses()),
+        piece,
     )
-    threads = threads_for(n * B.m * B.k)
-    piece = min(-(-n // (2 * threads)), max(64, PIECE // max(1, B.m * X.itemsize)))
-    job = f"rows_times_{_format(X, X.dtype != B.data.dtype)}"
-    run(job, arguments, n, max(16, -(-piece // 16) * 16), threads)
-    return captured2
+    run(f"rows_times_{_format(X, X.dtype != B.data.dtype)}", arguments, n, piece, threads)
+    return captured2 if known is None else captured2[:0]
 
 
 def inner(A: Matrix, B: Matrix) -> Matrix:

@@ -86,6 +86,7 @@ class DictionaryEstimator(
 
     # How far each training point is from where an exact route would have put it.
     _route_errors: Any = 0.0
+    _reads_all = False  # whether `fit` finds NaN and infinity in any case
 
     # -- fitting --------------------------------------------------------------------------
 
@@ -184,8 +185,8 @@ class DictionaryEstimator(
                 dtype=[xp.float64, xp.float32],
                 ensure_all_finite=not later,
             )
-            if later:
-                assert_finite(X, type(self).__name__)
+        if later and not (reset and self._reads_all):
+            assert_finite(X, type(self).__name__)
         if not tags.array_api_support and not sparse.issparse(X):
             return to_numpy(X)
         if not reset and namespace(X) is not namespace(self.dictionary_):

@@ -106,6 +106,7 @@ class ICPQR(DictionaryEstimator):
         **DictionaryEstimator._parameter_constraints,
         "center": ["boolean"],
     }
+    _reads_all = True
 
     def __init__(
         self,
