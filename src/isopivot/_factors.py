@@ -535,6 +535,9 @@ def relative_floor(route: Route, s: int, roundings: int, eps: float) -> float:
 
 def _with_triangular_pivots(F: Array, pivots: Rows) -> Array:
     # A pivot lies in the span of itself and its predecessors: the rest is rounding.
+    if _native.available(F):
+        _native.triangular(F, pivots)
+        return F
     if isinstance(F, np.ndarray):
         for j in range(1, len(pivots)):
             F[j, pivots[:j]] = 0.0

@@ -187,6 +187,15 @@ def test_columns_are_written_where_they_belong(rng, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_is_below_the_triangle_becomes_zero(rng, threads, dtype):
+    F, columns = rng.standard_normal((37, 90)).astype(dtype), rng.permutation(90)[:37]
+    expected = F.copy()
+    expected[:, columns] = np.triu(F[:, columns])
+    _native.triangular(F, columns)
+    assert_array_equal(F, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_one_reading_gives_norms_and_sums(rng, dtype):
     X = rng.standard_normal((999, 37)).astype(dtype)
     norms2, total = _native.read_once(X)

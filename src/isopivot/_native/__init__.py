@@ -36,6 +36,7 @@ from isopivot._native.products import (
     read_once,
     replace,
     scatter,
+    triangular,
 )
 
 __all__ = [
@@ -62,5 +63,6 @@ __all__ = [
     "ready",
     "replace",
     "scatter",
+    "triangular",
     "unsettled",
 ]

@@ -22,7 +22,7 @@ _KNOWN = (_POINTER, _POINTER)  # squared residuals and the rounding they hide
 _JOBS = {
     **dict.fromkeys(("rows_times", "gram"), (*FORMATS, "mixed")),
     **dict.fromkeys(("pack", "replace", "read_once", "norms2", "finite"), FORMATS),
-    **dict.fromkeys(("scatter", "lines", "gather", "unlined"), FORMATS),
+    **dict.fromkeys(("scatter", "triangular", "lines", "gather", "copy", "unlined"), FORMATS),
     "combine": (*FORMATS, "short"),
 }
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {

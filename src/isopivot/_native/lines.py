@@ -74,9 +74,9 @@ class Lines:
         groups, whole = -(-self.size // LINE), self._data.shape[1]
         room, threads = np.empty(whole, dtype=self._data.dtype), threads_for(whole)
         for group in range(groups):
-            room[:] = self._data[group]
             arguments = (address(self._data), self.n, address(room), group)
-            run(f"unlined_{_format(self._data)}", arguments, self.n, 4096, threads)
+            for job in ("copy", "unlined"):
+                run(f"{job}_{_format(self._data)}", arguments, self.n, 4096, threads)
         self._data.resize((groups * LINE, self.n), refcheck=False)
         self._data.resize((self.size, self.n), refcheck=False)
         return self._data

@@ -246,6 +246,13 @@ def scatter(F: Matrix, columns: Rows, values: Matrix) -> None:
     run(f"scatter_{_format(F)}", arguments, len(values), max(1, len(values)))
 
 
+def triangular(F: Matrix, columns: Rows) -> None:
+    """Write 0 to `F[j, columns[:j]]` for every row j, in place."""
+    chosen = np.ascontiguousarray(columns, dtype=np.int64)
+    arguments = (address(F), F.strides[0] // F.itemsize, address(chosen))
+    run(f"triangular_{_format(F)}", arguments, len(F), 16, threads_for(F.shape[0] ** 2))
+
+
 def _sources(
     X: Matrix, rows: Rows | None, mean: Matrix | None
 ) -> tuple[int, int, npt.NDArray[np.int64] | None, Matrix | None]:
