@@ -94,3 +94,18 @@ def test_a_result_in_the_order_of_rows(rng):
     X = rng.standard_normal((N, M))
     assert model.transform(X).flags.c_contiguous
     assert_allclose(model.transform(X[::-1])[::-1], model.transform(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("fit", [lambda X: icpqr(X, "5%"), lambda X: ICPQR().fit(X)])
+def test_numbers_that_are_not_are_found_in_the_first_reading(dtype, bad, fit):
+    X = np.random.default_rng(0).standard_normal((2000, 50)).astype(dtype)
+    X[1234, 17] = bad
+    with pytest.raises(ValueError, match=r"(?s)Input X contains (NaN|infinity).*Remedy"):
+        fit(X)
+
+
+def test_numbers_whose_squares_overflow_are_no_infinities():
+    X = np.random.default_rng(0).standard_normal((2000, 50)) * 1e200
+    assert np.isfinite(icpqr(X, n_components=3).certificate.distortion_bound)
