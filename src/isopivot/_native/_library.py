@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from array import array
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -80,9 +81,8 @@ def _address(job: str) -> int:
 
 def run(job: str, arguments: Sequence[int], n: int, step: int, threads: int = 1) -> None:
     """Do a job on 0..n in pieces of `step`, on at most so many threads."""
-    count = len(arguments)
-    given = (ctypes.c_int64 * count)(*arguments)
-    library().run(_address(job), given, count, n, step, threads)
+    given = array("q", arguments)
+    library().run(_address(job), given.buffer_info()[0], len(given), n, step, threads)
 
 
 def threads_for(work: int) -> int:
