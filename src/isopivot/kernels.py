@@ -78,8 +78,9 @@ class RadialKernel:
         """Return what stands in the exponential function; at most 0."""
         if self.name == "laplacian":
             return np.asarray(_manhattan(X, Y) / -np.sqrt(self.epsilon))
-        d2 = squared_distances(X, Y)
-        largest2 = norms2_of(X).max(initial=0.0) + norms2_of(Y).max(initial=0.0)
+        sizes2 = norms2_of(X), norms2_of(Y)
+        d2 = squared_distances(X, Y, *sizes2)
+        largest2 = sizes2[0].max(initial=0.0) + sizes2[1].max(initial=0.0)
         if self.name == "exponential" or largest2 > _CLOSE * self.epsilon:
             _mend_close_pairs(d2, X, Y)
         if self.name == "rbf":
@@ -273,12 +274,14 @@ def median_epsilon(X: Any, name: str, measured: Callable[[Any], Any]) -> float:
     return median if median > 0.0 else float(d2[d2 > 0].mean())
 
 
-def squared_distances(X: Any, Y: Any) -> Vector:
+def squared_distances(
+    X: Any, Y: Any, x_norms2: Vector | None = None, y_norms2: Vector | None = None
+) -> Vector:
     """Return squared Euclidean distances of all pairs, by one matrix product."""
     d2 = _products(X, Y)
     d2 *= -2.0
-    d2 += norms2_of(X)[:, None]
-    d2 += norms2_of(Y)[None, :]
+    d2 += (norms2_of(X) if x_norms2 is None else x_norms2)[:, None]
+    d2 += (norms2_of(Y) if y_norms2 is None else y_norms2)[None, :]
     return np.maximum(d2, 0.0, out=d2)
 
 
