@@ -28,8 +28,6 @@ _CHUNK = 64  # pivots that are orthogonalised together when the basis is made ag
 class Compiled(Orthonormal):
     """An explicit orthonormal basis; coordinates in lines until they are released."""
 
-    picked = 0.6
-
     def __init__(self, points: VectorSource, capacity: int = 0) -> None:
         super().__init__(points, capacity)
         self.wide = points.eps < 1e-10  # whether products are summed in float64

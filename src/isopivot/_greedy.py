@@ -127,7 +127,7 @@ def next_panel(
             factor.refresh(behind, stop2)
         else:
             factor.refresh_all(stop2)
-        batch *= 3
+        batch *= 4
     bound2, fence = _outside(factor, rows, 2.0 * TIES * eps)
     return Panel(rows, bound2, fence, refreshed)
 
