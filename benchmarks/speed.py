@@ -30,7 +30,8 @@ REPEATS = 5
 
 
 def seconds(call: Callable[[], Any], repeats: int = REPEATS) -> float:
-    """Median wall time of a call."""
+    """Median wall time of a call, once the threads of OpenBLAS have stopped spinning."""
+    time.sleep(0.3)
     taken = []
     for _ in range(repeats):
         start = time.perf_counter()

@@ -100,7 +100,7 @@ class VectorSource(Protocol):
     @property
     def row_bytes(self) -> int: ...
     @property
-    def stored_bytes(self) -> int: ...
+    def data_bytes(self) -> int: ...
     def vectors(self, rows: Rows | slice) -> Array: ...
     def project(self, rows: Rows | slice, V: Array) -> Array: ...
     def gram(self, rows: Rows) -> Vector: ...
@@ -139,7 +139,8 @@ class Factor:
         self.rows_read = n
         self._F = F
         self._row_bytes = row_bytes
-        self._block_bytes = min(BLOCK_BYTES, max(data_bytes // 32, 1 << 21))
+        # A small part of the data, unless that would be too little to multiply at once.
+        self._block_bytes = min(BLOCK_BYTES, max(data_bytes // 32, BLOCK_BYTES // 2))
 
     @property
     def s(self) -> int:
@@ -221,7 +222,7 @@ class Orthonormal(Factor):
 
     def __init__(self, points: VectorSource, capacity: int = 0) -> None:
         F = self._coordinate_buffer(points, capacity)
-        super().__init__(points.norms2, F, points.row_bytes, points.n * points.stored_bytes)
+        super().__init__(points.norms2, F, points.row_bytes, points.data_bytes)
         self.points = points
         self._Q = RowBuffer(lambda k: points.zeros(k, points.m), capacity)
         self._panel: tuple[Rows, Array] = _NO_PANEL

@@ -28,7 +28,7 @@ class LinearGram:
         self.roundings = points.m
         # Rows are multiplied as they are stored; a block of them holds copies of a few kinds.
         self.row_bytes = 4 * points.stored_bytes
-        self.data_bytes = points.n * points.stored_bytes
+        self.data_bytes = points.data_bytes
         self._mean = None if points.mean is None else to_numpy(points.mean).astype(np.float64)
 
     def block(self, left: Rows, right: Rows | slice) -> Vector:

@@ -113,6 +113,11 @@ class Points:
         """Bytes of one row as it is stored."""
         return self.row_bytes
 
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of all rows as they are stored."""
+        return self.n * self.stored_bytes
+
     # -- reading --------------------------------------------------------------------------
 
     def raw(self, rows: Selection) -> Array:

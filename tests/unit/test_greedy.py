@@ -212,10 +212,12 @@ def test_a_panel_stops_where_a_row_outside_could_win():
 
 @pytest.mark.usefixtures("either")
 def test_a_blurred_panel_takes_only_what_is_clear():
-    G, panel = np.diag([5.0, 4.0, 3.0]), loop.Panel(np.array([2, 4, 8]), 1.0, 0)
-    take = lambda blur2, bound2=1.0: loop.panel_pivots(  # noqa: E731
-        G, loop.Panel(panel.rows, bound2, 0), 0.0, 3, 1.0, EPS, blur2=blur2
-    ).tolist()
+    G, rows = np.diag([5.0, 4.0, 3.0]), np.array([2, 4, 8])
+
+    def take(blur2, bound2=1.0):
+        panel = loop.Panel(rows, bound2, 0)
+        return loop.panel_pivots(G, panel, 0.0, 3, 1.0, EPS, blur2=blur2).tolist()
+
     assert take(0.1) == [0, 1, 2]  # 5 - 0.4 > 4, 4 - 0.8 > 3, 3 - 1.2 > 1
     assert take(0.1, bound2=2.0) == [0, 1]
     assert take(0.2) == [0]
