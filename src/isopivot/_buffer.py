@@ -38,8 +38,9 @@ class RowBuffer:
             self._data = namespace(self._data).concat([self._data, self._zeros(extra)], axis=0)
 
     def put(self, start: int, columns: Rows | slice, values: Array) -> None:
-        """Write `values` into rows `start:size` of the given columns."""
-        part = self._data[start : self.size, :]
+        """Write `values` into the rows from `start` on of the given columns."""
+        stop = start + int(values.shape[0])
+        part = self._data[start:stop, :]
         if isinstance(columns, slice):
             part[:, columns] = values
         elif _native.available(part) and _native.available(values) and part.dtype == values.dtype:
@@ -47,7 +48,7 @@ class RowBuffer:
         else:
             filled = put_columns(part, columns, values)
             if filled is not part:
-                self._data[start : self.size, :] = filled
+                self._data[start:stop, :] = filled
 
     def release(self) -> Array:
         """Return the matrix, its unused rows given back."""

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from isopivot import _native
+from isopivot._algebra import inner
 from isopivot._arrays import Array, Rows, Vector, take_rows
-from isopivot._factors import VectorSource, inner
+from isopivot._factors import VectorSource
 from isopivot._native import LINE, Lines
 
 WORTH = 0.6  # part of a panel that was in the one before, so that its products are used

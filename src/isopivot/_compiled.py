@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from isopivot import _native
+from isopivot._algebra import inner, less_combined, orthonormalised
 from isopivot._arrays import Array, Rows, Vector
 from isopivot._buffer import RowBuffer
 from isopivot._carried import Carried, centred
-from isopivot._factors import Orthonormal, VectorSource, inner, less_combined, orthonormalised
+from isopivot._factors import Orthonormal, VectorSource
 
 WIDEN = 1 / 16  # part of the rows whose residuals float32 has lost, before it is given up
 SPARE = 0.05  # part of X that may be copied of the basis
@@ -52,12 +53,12 @@ class Compiled(Orthonormal):
         """Bring every row up to the current directions."""
         self.refresh(np.arange(self.n), stop2)
 
-    def release(self) -> tuple[Array | None, Array]:
-        """Return Q and F; the coordinates of the pivots made exactly triangular."""
+    def release(self) -> tuple[Array | None, Array, Vector | None]:
+        """Return Q and F, the coordinates of the pivots made exactly triangular, and no T."""
         self._carried = Carried(self.points, wide=self.wide)
         self.slack2 = self._unit = np.empty(0)  # their room is needed now
-        Q, F = super().release()
-        return np.asarray(Q, dtype=self.points.X.dtype), F
+        Q, F, _ = super().release()
+        return np.asarray(Q, dtype=self.points.X.dtype), F, None
 
     def _fresh(self, rows: Rows | slice) -> Array:
         return self._F.of(rows)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from isopivot import _native
 from isopivot._arrays import Rows, Vector, row_blocks, times_power_of_two, to_numpy
 from isopivot._points import Points, SparsePoints
 from isopivot.kernels import CallableKernel, Kernel, norms2_of
@@ -26,17 +27,34 @@ class LinearGram:
         self.norms2 = points.norms2
         self.largest = points.largest
         self.roundings = points.m
-        # Rows are multiplied as they are stored; a block of them holds copies of a few kinds.
-        self.row_bytes = 4 * points.stored_bytes
+        X = points.X
+        # Rows that can be multiplied where they lie; else there are copies of a few kinds.
+        self._in_place = sparse.issparse(X) and not points.exponent and _native.sparse_available(X)
+        self.row_bytes = 0 if self._in_place else 4 * points.stored_bytes
         self.data_bytes = points.data_bytes
-        self._mean = None if points.mean is None else to_numpy(points.mean).astype(np.float64)
+        self._of_mean, self._mean2 = _mean_products(points)
 
     def block(self, left: Rows, right: Rows | slice) -> Vector:
         """Return the inner products of two sets of points, shape (len(left), len(right))."""
+        U = self._products(left, right)
+        if self._of_mean is None:
+            return U
+        # The shift is applied to the products: rows need not be copied to be centred.
+        U -= self._of_mean[left][:, None]
+        U += (self._mean2 - self._of_mean[right])[None, :]
+        return U
+
+    def _products(self, left: Rows, right: Rows | slice) -> Vector:
+        """Return the inner products of uncentred points."""
+        if self._in_place:
+            return _native.sparse_products(self._points.X, left, right)
         others = self._raw(right)
         U = np.empty((len(left), others.shape[0]))
         for part in row_blocks(len(left), 8 * self._points.m, DENSE_BYTES):
-            U[part] = linear_products(self._raw(left[part]), others, self._mean)
+            # Sparse times dense is faster than sparse times sparse.
+            few = self._raw(left[part]).T
+            dense = few.toarray(order="C") if sparse.issparse(few) else np.ascontiguousarray(few)
+            U[part] = np.asarray(others @ dense).T
         return U
 
     def _raw(self, rows: Rows | slice) -> Any:
@@ -46,15 +64,12 @@ class LinearGram:
         return to_numpy(block).astype(np.float64, copy=False)
 
 
-def linear_products(left: Any, right: Any, mean: Vector | None) -> Vector:
-    """Return `(left - mean) @ (right - mean).T` of few rows on the left, without centring any."""
-    # Sparse times dense is faster than sparse times sparse.
-    dense = left.T.toarray(order="C") if sparse.issparse(left) else np.ascontiguousarray(left.T)
-    U: Vector = np.asarray(right @ dense).T
-    if mean is None:
-        return U
-    shift: Vector = mean @ mean - (left @ mean)[:, None] - (right @ mean)[None, :]
-    return np.asarray(U + shift)
+def _mean_products(points: Points) -> tuple[Vector | None, float]:
+    """Return the inner product of each point with the mean, and the mean's squared norm."""
+    if points.mean is None:
+        return None, 0.0
+    mean = to_numpy(points.mean).astype(np.float64)
+    return points.times_mean(), float(mean @ mean)
 
 
 class KernelGram:
@@ -69,7 +84,7 @@ class KernelGram:
     def __init__(self, X: Any, kernel: Kernel, frame: Frame) -> None:
         self._X, self._kernel, self._frame = X, kernel, frame
         self.n, m = X.shape
-        self.row_bytes = 8 * m
+        self.row_bytes = 16 * m  # a copy, and another while it is measured
         self.data_bytes = 8 * self.n * m
         self.evaluations: int | None = 0
         self.smallest = np.inf  # of all entries evaluated so far
@@ -79,6 +94,8 @@ class KernelGram:
             parts.append(self._checked(kernel.diagonal(block)))
             largest2 = max(largest2, float(norms2_of(block).max(initial=0.0)))
         self.norms2 = np.concatenate(parts)
+        if (self.norms2 == self.norms2[0]).all():  # one number stands for all
+            self.norms2 = np.broadcast_to(self.norms2[0], self.n)
         self._check_diagonal()
         self.largest = float(np.sqrt(self.norms2.max()))
         roundings = kernel.roundings(m, largest2)
@@ -99,8 +116,9 @@ class KernelGram:
 
     def _checked(self, K: Vector) -> Vector:
         self.evaluations = (self.evaluations or 0) + K.size
-        self.smallest = min(self.smallest, float(K.min(initial=np.inf)))
-        if not np.isfinite(K).all():
+        least, most = float(K.min(initial=np.inf)), float(K.max(initial=-np.inf))
+        self.smallest = min(self.smallest, least)
+        if not (K.size == 0 or np.isfinite([least, most]).all()):  # either is NaN if any is
             raise ValueError(
                 "got NaN or infinity from the kernel; allowed are finite values; rescale the "
                 "data or mend the kernel"
@@ -140,7 +158,7 @@ class PrecomputedGram:
         self._K = K
         self.smallest = np.inf  # of all entries read so far
         self.n = K.shape[0]
-        self.row_bytes = 8 * 64
+        self.row_bytes = 0
         self.data_bytes = 8 * self.n * self.n
         check_symmetric(K)
         self.norms2 = np.array(K.diagonal(), dtype=np.float64)
@@ -204,7 +222,7 @@ class Frame:
             return wide
         if sparse.issparse(wide):  # asked with sparse rows, fitted on dense ones
             wide = wide.toarray()
-        wide = wide - times_power_of_two(self.mean, -self.exponent)
+        wide -= times_power_of_two(self.mean, -self.exponent)
         # Beyond this every radial kernel is 0, and squares must not overflow.
         return np.clip(wide, -_FAR, _FAR, out=wide)
 

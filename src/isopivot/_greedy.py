@@ -19,7 +19,8 @@ import numpy as np
 
 from isopivot import _native
 from isopivot._arrays import Rows, Vector
-from isopivot._factors import Cholesky, Orthonormal
+from isopivot._cholesky import Cholesky
+from isopivot._factors import Orthonormal
 from isopivot.certificate import StoppedBy
 
 TIES = 64.0  # squared residuals within this many eps of the maximum are equal
@@ -117,16 +118,15 @@ def next_panel(
     batch, refreshed = max(batch, size), 0
     while True:
         rows = leaders(factor, size, stop2, eps)
-        behind = factor.behind(rows, stop2)
-        if len(behind) == 0:
+        some = factor.behind(rows, stop2)
+        if len(some) == 0:
             break
-        if refreshed or batch > size:
-            behind = factor.behind(_foremost(factor, batch, stop2), stop2)
-        refreshed += len(behind)
-        if refreshed <= factor.picked * factor.n:
-            factor.refresh(behind, stop2)
-        else:
+        late = _late(factor, batch, stop2) if refreshed or batch > size else some
+        refreshed += factor.n if late is None else len(late)
+        if late is None or factor.prefers_all(refreshed):
             factor.refresh_all(stop2)
+        else:
+            factor.refresh(late, stop2)
         batch *= 4
     bound2, fence = _outside(factor, rows, 2.0 * TIES * eps)
     return Panel(rows, bound2, fence, refreshed)
@@ -159,13 +159,19 @@ def leaders(factor: Orthonormal | Cholesky, count: int, stop2: float, eps: float
     return np.sort(np.concatenate([above, tied[: count - len(above)]]))
 
 
-def _foremost(factor: Orthonormal | Cholesky, count: int, stop2: float) -> Rows:
-    """Return about `count` rows with the largest bound above stop2, and never fewer than one."""
+def _late(factor: Orthonormal | Cholesky, count: int, stop2: float) -> Rows | None:
+    """Return which of about `count` rows with the largest bounds above stop2 are not up to date.
+
+    None where there are so many that all rows should be refreshed.
+    """
+    most = max(count, int(factor.listed * factor.n))
     if _native.ready():
-        return _native.foremost(factor.residual2, factor.slack2, count, stop2)
-    upper2 = factor.upper2
-    limit = min(_sieve(upper2, count // 2), np.nextafter(upper2.max(), 0.0))
-    return np.flatnonzero(upper2 > max(stop2, limit))
+        rows = _native.foremost(factor.residual2, factor.slack2, count, stop2, most)
+    else:
+        upper2 = factor.upper2
+        limit = min(_sieve(upper2, count // 2), np.nextafter(upper2.max(), 0.0))
+        rows = np.flatnonzero(upper2 > max(stop2, limit))  # never fewer than one
+    return None if rows is None or len(rows) > most else factor.behind(rows, stop2)
 
 
 def _sieve(upper2: Vector, count: int) -> float:

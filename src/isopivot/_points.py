@@ -118,6 +118,10 @@ class Points:
         """Bytes of all rows as they are stored."""
         return self.n * self.stored_bytes
 
+    def times_mean(self) -> Vector:
+        """Return the inner products of the uncentred rows with the mean, in float64."""
+        return np.concatenate([self._times_mean(rows) for rows in self._blocks()])
+
     # -- reading --------------------------------------------------------------------------
 
     def raw(self, rows: Selection) -> Array:
@@ -186,8 +190,7 @@ class Points:
         return norms2
 
     def _expanded_norms2(self, raw2: Vector, mean: Vector) -> Vector:
-        cross = np.concatenate([self._times_mean(rows) for rows in self._blocks()])
-        norms2: Vector = raw2 - 2.0 * cross + mean @ mean
+        norms2: Vector = raw2 - 2.0 * self.times_mean() + mean @ mean
         near = np.flatnonzero(norms2 < 0.25 * raw2)
         for block in row_blocks(len(near), self.row_bytes):
             norms2[near[block]] = self._norms2(self.vectors(near[block]))

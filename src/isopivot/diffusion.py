@@ -28,7 +28,7 @@ import scipy.linalg
 from scipy.special import logsumexp
 
 from isopivot._arrays import Rows, Vector, row_blocks
-from isopivot._factors import Cholesky
+from isopivot._cholesky import Cholesky
 
 __all__ = [
     "DenseGeometry",
@@ -210,7 +210,7 @@ def low_rank_geometry(factor: Cholesky, t: int, alpha: float) -> LowRankGeometry
         rounding=rounding,
         weights=weights,
         pivots=factor.pivots,
-        T=factor.T,
+        T=np.ascontiguousarray(factor.T),
     )
 
 

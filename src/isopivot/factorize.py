@@ -21,8 +21,9 @@ from isopivot._arrays import (
     namespace,
     times_power_of_two,
 )
+from isopivot._cholesky import Cholesky, GramSource
 from isopivot._compiled import Compiled
-from isopivot._factors import Cholesky, Factorization, GramSource, Orthonormal
+from isopivot._factors import Factorization, Orthonormal
 from isopivot._gram import LinearGram
 from isopivot._greedy import greedy
 from isopivot._points import Points, as_points
@@ -277,7 +278,7 @@ def _result(
         stopped_by=stopped_by,
         kernel_evaluations=factor.kernel_evaluations,
     )
-    basis, coordinates = factor.release()
+    basis, coordinates, triangle = factor.release()
     if isinstance(coordinates, np.ndarray):
         coordinates = coordinates.astype(X.dtype, copy=False)
     return Factorization(
@@ -288,7 +289,7 @@ def _result(
         basis=basis,
         mean=mean,
         certificate=certificate,
-        triangle=None if factor.triangle is None else times_power_of_two(factor.triangle, e),
+        triangle=None if triangle is None else times_power_of_two(triangle, e),
     )
 
 

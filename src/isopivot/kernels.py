@@ -278,8 +278,7 @@ def squared_distances(
     X: Any, Y: Any, x_norms2: Vector | None = None, y_norms2: Vector | None = None
 ) -> Vector:
     """Return squared Euclidean distances of all pairs, by one matrix product."""
-    d2 = _products(X, Y)
-    d2 *= -2.0
+    d2 = _products(-2.0 * X, Y)
     d2 += (norms2_of(X) if x_norms2 is None else x_norms2)[:, None]
     d2 += (norms2_of(Y) if y_norms2 is None else y_norms2)[None, :]
     return np.maximum(d2, 0.0, out=d2)

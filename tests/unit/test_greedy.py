@@ -9,7 +9,8 @@ from scipy import sparse
 import isopivot._greedy as loop
 import reference
 from isopivot import ICPQR, _native, actual_distortion, icpqr
-from isopivot._factors import Cholesky, Orthonormal
+from isopivot._cholesky import Cholesky
+from isopivot._factors import Orthonormal
 from isopivot._gram import LinearGram
 from isopivot._points import as_points
 from strategies import problems

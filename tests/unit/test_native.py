@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from isopivot import _carried, _compiled, _greedy, _native, icpqr
@@ -222,12 +223,12 @@ def test_norms_and_finite_numbers(rng, threads, dtype, m):
 bounds = st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.0 + 1e-15, 2.0, 3.0]), min_size=1, max_size=60)
 
 
-@given(bounds, st.integers(1, 70), st.sampled_from([0.0, 0.5, 2.5]))
-def test_leaders_equal_those_of_numpy(values, count, stop2):
+@given(bounds, st.integers(1, 70), st.sampled_from([0.0, 0.5, 2.5]), st.booleans())
+def test_leaders_equal_those_of_numpy(values, count, stop2, no_slack):
     upper2 = np.array(values)
 
     class Known:
-        residual2, slack2 = upper2, np.zeros(len(upper2))
+        residual2, slack2 = upper2, None if no_slack else np.zeros(len(upper2))
 
     Known.upper2 = upper2
     found = _greedy.leaders(Known, count, stop2, 2.2e-16)
@@ -236,10 +237,23 @@ def test_leaders_equal_those_of_numpy(values, count, stop2):
         assert_array_equal(found, _greedy.leaders(Known, count, stop2, 2.2e-16))
 
 
+@pytest.mark.parametrize("n", [500, 5_000])
+def test_leaders_of_many_rows(rng, n):
+    upper2 = rng.choice([rng.random(n), np.ones(n)])
+    upper2[rng.integers(n, size=n // 10)] = 1.0 - 2.0**-52  # tied with 1
+    order = np.lexsort((np.arange(n), -np.where(upper2 > 1.0 - 2.0**-50, 1.0, upper2)))
+    for count in (1, 30, 300):
+        found = _native.leaders(upper2, None, count, 0.0, 64 * 2.0**-52)
+        assert_array_equal(found, np.sort(order[:count]))
+
+
 @given(bounds, st.integers(1, 70), st.sampled_from([0.0, 0.5, 2.5]))
 def test_the_foremost_are_the_largest(values, count, stop2):
     upper2 = np.array(values)
-    rows = _native.foremost(upper2, np.zeros(len(upper2)), count, stop2)
+    rows = _native.foremost(upper2, np.zeros(len(upper2)), count, stop2, len(upper2))
+    assert_array_equal(rows, _native.foremost(upper2, None, count, stop2, len(upper2)))
+    if len(rows) > 1:
+        assert _native.foremost(upper2, None, count, stop2, len(rows) - 1) is None
     others = np.setdiff1d(np.arange(len(upper2)), rows)
     assert (upper2[rows] > stop2).all()
     assert len(rows) > 0 or (upper2 <= stop2).all()
@@ -481,3 +495,36 @@ def test_float32_goes_on_in_float64_when_its_digits_are_used_up(rng, kind, cente
     assert np.abs(found.residuals - residuals).max() <= floor
     wide = icpqr(X.astype(np.float64), n_components=60, center=center)
     assert_allclose(found.pivot_residuals, wide.pivot_residuals, atol=2 * floor)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("density", [0.0, 0.02, 0.6])
+def test_products_of_sparse_rows(rng, threads, dtype, density):
+    D = rng.standard_normal((700, 5_000)).astype(dtype) * (rng.random((700, 5_000)) < density)
+    D[3] = 0.0
+    X = sparse.csr_matrix(D)
+    assert X.dtype == dtype and _native.sparse_available(X)
+    D = D.astype(np.float64)
+    left = rng.choice(700, 21, replace=False)
+    sizes = np.abs(D[left]) @ np.abs(D).T  # rounding is relative to these
+    for right in (slice(0, 700), slice(13, 680), np.sort(rng.choice(700, 300, replace=False))):
+        error = np.abs(_native.sparse_products(X, left, right) - D[left] @ D[right].T)
+        assert (error <= 5_000 * 2.3e-16 * sizes[:, right]).all()
+    assert _native.sparse_products(X, left[:0], slice(0, 9)).shape == (0, 9)
+    assert _native.sparse_products(X, left, left[:0]).shape == (21, 0)
+
+
+def test_sparse_rows_that_name_a_feature_twice(rng):
+    X = sparse.csr_matrix(
+        (rng.random(6), np.array([4, 4, 1, 0, 4, 0], dtype=np.int32), np.array([0, 3, 6])),
+        shape=(2, 5),
+    )
+    D = X.toarray()
+    both = np.arange(2)
+    assert_allclose(_native.sparse_products(X, both, both), D @ D.T, rtol=1e-15)
+
+
+def test_sparse_rows_with_wide_indices_are_left_to_scipy():
+    X = sparse.csr_matrix(np.eye(3))
+    X.indices = X.indices.astype(np.int64)
+    assert not _native.sparse_available(X)

@@ -38,6 +38,7 @@ from isopivot._native.products import (
     scatter,
     triangular,
 )
+from isopivot._native.sparse import sparse_available, sparse_products
 
 __all__ = [
     "LINE",
@@ -63,6 +64,8 @@ __all__ = [
     "ready",
     "replace",
     "scatter",
+    "sparse_available",
+    "sparse_products",
     "triangular",
     "unsettled",
 ]

@@ -24,11 +24,12 @@ _JOBS = {
     **dict.fromkeys(("rows_times", "gram"), (*FORMATS, "mixed")),
     **dict.fromkeys(("pack", "replace", "read_once", "norms2", "finite"), FORMATS),
     **dict.fromkeys(("scatter", "triangular", "lines", "gather", "copy", "unlined"), FORMATS),
+    **dict.fromkeys(("spread", "sparse_times"), FORMATS),
     "combine": (*FORMATS, "short"),
 }
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "leaders": (*_KNOWN, _SIZE, _SIZE, _REAL, _REAL, _POINTER, _POINTER),
-    "foremost": (*_KNOWN, _SIZE, _SIZE, _REAL, _POINTER),
+    "foremost": (*_KNOWN, _SIZE, _SIZE, _REAL, _POINTER, _SIZE),
     "plan": (
         *(_POINTER, _SIZE, _POINTER, _COUNT, _COUNT, _COUNT, _POINTER, _SIZE, _SIZE),
         *(_POINTER,) * 6,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from isopivot._native._library import library
+from isopivot._native._library import address, library
 from isopivot._native.lines import Lines
 
 Numbers = npt.NDArray[np.float64]
@@ -22,20 +22,29 @@ def ready() -> bool:
     return library() is not None
 
 
-def leaders(residual2: Numbers, slack2: Numbers, count: int, stop2: float, window: float) -> Rows:
+def leaders(
+    residual2: Numbers, slack2: Numbers | None, count: int, stop2: float, window: float
+) -> Rows:
     """Return the `count` rows of largest bound above stop2, sorted, ties by lowest index."""
     n = len(residual2)
-    rows, values = np.empty(n, dtype=np.intp), np.empty(n)
-    known, found = _addresses(residual2, slack2), _addresses(rows, values)
-    return rows[: library().leaders(*known, n, count, stop2, window, *found)].copy()
+    count = min(count, n)
+    rows, heap = np.empty(count, dtype=np.intp), np.empty(count)
+    known, found = (address(residual2), address(slack2)), _addresses(rows, heap)
+    return rows[: library().leaders(*known, n, count, stop2, window, *found)]
 
 
-def foremost(residual2: Numbers, slack2: Numbers, count: int, stop2: float) -> Rows:
-    """Return about `count` rows of largest bound above stop2, and never fewer than one."""
-    n = len(residual2)
-    rows = np.empty(n, dtype=np.intp)
-    known = _addresses(residual2, slack2)
-    return rows[: library().foremost(*known, n, count, stop2, rows.ctypes.data)]
+def foremost(
+    residual2: Numbers, slack2: Numbers | None, count: int, stop2: float, most: int
+) -> Rows | None:
+    """Return about `count` rows of largest bound above stop2; None if there are more than `most`.
+
+    Never fewer than one, where there is any.
+    """
+    n, room = len(residual2), max(most, 1)
+    rows = np.empty(room, dtype=np.intp)
+    known = (address(residual2), address(slack2))
+    found = library().foremost(*known, n, count, stop2, address(rows), room)
+    return None if found > room else rows[:found].copy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +79,13 @@ def plan(rows: Rows, stage: Stages, s: int, most: int, lanes: int, lines: Lines)
     return Plan(ordered[:late], starts[:late], directions[:columns], where[:columns], stop)
 
 
-def outside(residual2: Numbers, slack2: Numbers, inside: Rows, window: float) -> tuple[float, int]:
+def outside(
+    residual2: Numbers, slack2: Numbers | None, inside: Rows, window: float
+) -> tuple[float, int]:
     """Return the largest bound of the other rows, and the first of them within the window."""
     fence = ctypes.c_int64()
     n, k = len(residual2), len(inside)
-    known = _addresses(residual2, slack2)
+    known = (address(residual2), address(slack2))
     most = library().outside(*known, n, inside.ctypes.data, k, window, ctypes.addressof(fence))
     return float(most), int(fence.value)
 

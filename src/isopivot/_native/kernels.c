@@ -54,6 +54,7 @@ static void downdate(const int64_t *rows, ptrdiff_t n, const double *captured2, 
 #define TERM REAL
 #include "combine.inc"
 #include "sums.inc"
+#include "sparse.inc"
 #undef TERM
 #undef ROW
 #undef REAL
@@ -68,6 +69,7 @@ static void downdate(const int64_t *rows, ptrdiff_t n, const double *captured2, 
 #define TERM REAL
 #include "combine.inc"
 #include "sums.inc"
+#include "sparse.inc"
 #undef TERM
 #undef REAL
 #undef LANES

@@ -12,9 +12,11 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
+from isopivot._algebra import relative_floor
 from isopivot._arrays import Array, Vector, row_blocks
+from isopivot._cholesky import Cholesky
 from isopivot._extension import Projection
-from isopivot._factors import Cholesky, Factorization, relative_floor
+from isopivot._factors import Factorization
 from isopivot._gram import KernelGram, PrecomputedGram
 from isopivot._greedy import greedy
 from isopivot._points import as_points

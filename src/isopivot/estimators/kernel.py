@@ -12,9 +12,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from isopivot._algebra import relative_floor
 from isopivot._arrays import Array, Vector, binary_exponent, times_power_of_two
 from isopivot._extension import KernelSubstitution
-from isopivot._factors import Factorization, relative_floor
+from isopivot._factors import Factorization
 from isopivot._gram import Frame, KernelGram, PrecomputedGram
 from isopivot.certificate import Progress
 from isopivot.estimators._base import DictionaryEstimator

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from isopivot._algebra import relative_floor
 from isopivot._arrays import Array, safe_norm
 from isopivot._compat import get_namespace
 from isopivot._extension import Projection, Substitution
-from isopivot._factors import Factorization, relative_floor
+from isopivot._factors import Factorization
 from isopivot._points import as_points
 from isopivot._validation import check_not_none, with_remedies
 from isopivot.certificate import Progress
