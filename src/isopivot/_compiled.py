@@ -3,13 +3,15 @@
 The same arithmetic as `_factors.Orthonormal`, and the same results. Rows are multiplied where
 they lie, each with the directions it has not seen yet, in one call whatever rows they are.
 
-Rows of float32 are first multiplied in float32. Once many residuals are too small for that, the
-basis is made again in float64, and every product and sum is from then on in float64, of the same
-rows: half the bytes are read, and no digits are lost.
+Rows of float32 are first multiplied in float32. Residuals that became too small for differences
+are then formed explicitly, which is good for some more directions. Once that has taken as much
+as it would have in float64, the basis is made again in float64, and every product and sum is from
+then on in float64, of the same rows: half the bytes are read, and no digits are lost.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from isopivot._buffer import RowBuffer
 from isopivot._carried import Carried, centred
 from isopivot._factors import Orthonormal, VectorSource
 
-WIDEN = 1 / 16  # part of the rows whose residuals float32 has lost, before it is given up
+RUN = 64  # terms of float32 that are summed before they are added up
 SPARE = 0.05  # part of X that may be copied of the basis
 _CHUNK = 64  # pivots that are orthogonalised together when the basis is made again
 
@@ -32,7 +34,7 @@ class Compiled(Orthonormal):
     def __init__(self, points: VectorSource, capacity: int = 0) -> None:
         super().__init__(points, capacity)
         self.wide = points.eps < 1e-10  # whether products are summed in float64
-        self._lost = 0
+        self._spent = 0  # pairs (row, direction) of explicit residuals
         self._carried = Carried(points, wide=self.wide)
         self._of_mean = np.empty(0)  # what the mean has of each direction
 
@@ -43,11 +45,30 @@ class Compiled(Orthonormal):
         """Bring `rows` up to the current directions, none blurred."""
         self._advance_in_place(rows)
         lost = self._unsettled(rows, stop2, stale=False)
-        self._lost += len(lost)
-        if not self.wide and self._lost > WIDEN * self.n:
+        self._spent += len(lost) * self.s
+        if not self.wide and self._spent > 2 * self.n * self.s:
             self._widen(stop2)
         else:
             self.recompute(lost)
+
+    def recompute(self, rows: Rows) -> None:
+        """Measure the residuals of fresh `rows` explicitly (errata 15)."""
+        points = self.points
+        if len(rows) and self.Q.dtype == points.X.dtype:
+            measured2 = self._F.residuals2(points.X, rows, points.mean, self.Q)
+            # What the rounding of coordinates adds, orthogonally, is its own square.
+            added2 = self.s * (self._unit[rows] / 2.0) ** 2
+            sure = added2 <= np.sqrt(measured2) * self.floor / 4.0
+            self._set_exact(rows[sure], measured2[sure])
+            rows = rows[~sure]
+        super().recompute(rows)
+
+    def _rounding(self, eps: float) -> Vector:
+        if eps < 1e-10:
+            return super()._rounding(eps)
+        # Sums of float32: of RUN equal terms, and of as many such sums as there are.
+        terms = RUN / 4.0 + self.points.m / (4.0 * RUN)
+        return (8.0 + 2.0 * min(terms, 2.0 * math.sqrt(self.points.m))) * eps * self.points.reach
 
     def refresh_all(self, stop2: float) -> None:
         """Bring every row up to the current directions."""
@@ -120,6 +141,7 @@ class Compiled(Orthonormal):
         self._Q.put(0, slice(None), Q)
         self.pivot_residuals = entered
         self._unit = self._rounding(float(np.finfo(np.float64).eps))
+        self._stored_eps = points.eps
         self.residual2, self.slack2 = points.norms2.copy(), self._unit * points.reach
         self.stage[:] = 0
         self.refresh_all(stop2)

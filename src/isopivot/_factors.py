@@ -50,6 +50,8 @@ from isopivot.certificate import Certificate, Route
 EXPLICIT_BELOW = 1.0 / 16.0
 # Part of the largest squared residual of a panel that its Gram matrix may be wrong by.
 CLEAR = 2.0**-20
+# What coordinates lose when they are stored may change a residual by this part of the floor.
+BELOW_FLOOR = 4.0
 # Pairs (point, direction, feature) below which explicit residuals of all points are free.
 FREE_WORK = 1 << 27
 _NO_PANEL: tuple[Any, Any] = (np.empty(0, dtype=np.intp), None)
@@ -215,6 +217,7 @@ class Orthonormal(Factor):
         self._Q = RowBuffer(lambda k: points.zeros(k, points.m), capacity)
         self._panel: tuple[Rows, Array] = _NO_PANEL
         self._unit = self._rounding(points.eps)
+        self._stored_eps = 0.0  # of coordinates, where it is more than their rounding
         self.slack2: Vector = self._unit * points.reach
 
     def _coordinate_buffer(self, points: VectorSource, capacity: int) -> Any:
@@ -278,10 +281,12 @@ class Orthonormal(Factor):
         and as a difference that has not lost many digits.
         """
         largest2, reach = self.residual2[rows].max(), self.points.reach[rows]
-        blur2 = float((self._unit[rows] * reach).max())
+        stored2 = self._stored_eps * reach.max() ** 2
         if largest2 >= EXPLICIT_BELOW * reach.max() ** 2:
             return self._difference(rows), 0.0
-        if not exact and blur2 <= CLEAR * largest2:
+        blur2 = float((self._unit[rows] * reach).max())
+        within_floor = BELOW_FLOOR * stored2 <= math.sqrt(largest2) * self.floor
+        if not exact and within_floor and blur2 <= CLEAR * largest2:
             return self._difference(rows), blur2
         G = self._explicit(rows)
         self._set_exact(rows, np.diagonal(G))

@@ -92,6 +92,19 @@ def test_pivots_equal_plain_greedy_wherever_the_gap_exceeds_the_floor(problem):
         assert before[pivot] >= before.max() - 2 * floor
 
 
+@pytest.mark.parametrize("shape", [(60, 6), (200, 30), (206, 82)])
+def test_pivots_among_float32_rows_that_are_close_together(shape):
+    # Their coordinates, as stored, do not tell them apart.
+    for seed in range(5):
+        noise = np.random.default_rng(seed).standard_normal(shape)
+        X = (1.0 + 1e-3 * noise).astype(np.float32)
+        result = icpqr(X, n_components=shape[1] * 9 // 10)
+        floor = result.certificate.accuracy_floor
+        residuals = reference.entry_residuals(X, result.pivots)
+        for pivot, before in zip(result.pivots, residuals, strict=True):
+            assert before[pivot] >= before.max() - 2 * floor
+
+
 @pytest.mark.parametrize("data", [noise, decaying, clustered])
 def test_both_arithmetics_take_the_same_pivots(data):
     X = data(np.random.default_rng(3), 400, 40)

@@ -470,9 +470,10 @@ def test_products_kept_from_the_last_panel_change_nothing(rng, center, monkeypat
 
 
 @pytest.mark.parametrize("center", [False, True])
-@pytest.mark.parametrize("kind", ["decaying", "outliers"])
+@pytest.mark.parametrize("kind", ["decaying", "steep", "outliers"])
 def test_float32_goes_on_in_float64_when_its_digits_are_used_up(rng, kind, center, monkeypatch):
-    X = rng.standard_normal((1500, 90)) / np.arange(1, 91) ** 1.5 + 0.5
+    X = rng.standard_normal((1500, 90)) / np.arange(1, 91) ** (3.0 if kind == "steep" else 1.5)
+    X += 0.5
     if kind == "outliers":
         X[::100] *= 50.0
     X = X.astype(np.float32)
@@ -485,8 +486,8 @@ def test_float32_goes_on_in_float64_when_its_digits_are_used_up(rng, kind, cente
 
     monkeypatch.setattr(_compiled.Compiled, "_widen", widen)
     found = icpqr(X, n_components=60, center=center)
-    assert len(widened) == 1
-    assert 0 < widened[0] < 60
+    assert len(widened) == (kind == "steep")  # else explicit residuals do
+    assert all(0 < s < 60 for s in widened)
     assert found.basis.dtype == found.coordinates.dtype == np.float32
     floor = found.certificate.accuracy_floor
     Y = X.astype(np.float64) - (0.0 if found.mean is None else found.mean)
@@ -503,7 +504,8 @@ def test_products_of_sparse_rows(rng, threads, dtype, density):
     D = rng.standard_normal((700, 5_000)).astype(dtype) * (rng.random((700, 5_000)) < density)
     D[3] = 0.0
     X = sparse.csr_matrix(D)
-    assert X.dtype == dtype and _native.sparse_available(X)
+    assert X.dtype == dtype
+    assert _native.sparse_available(X)
     D = D.astype(np.float64)
     left = rng.choice(700, 21, replace=False)
     sizes = np.abs(D[left]) @ np.abs(D).T  # rounding is relative to these
@@ -528,3 +530,25 @@ def test_sparse_rows_with_wide_indices_are_left_to_scipy():
     X = sparse.csr_matrix(np.eye(3))
     X.indices = X.indices.astype(np.int64)
     assert not _native.sparse_available(X)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("m", "s"), [(1, 1), (5, 3), (37, 20), (600, 90)])
+@pytest.mark.parametrize("centred", [False, True])
+def test_residuals_of_rows(rng, threads, dtype, m, s, centred):
+    X = rng.standard_normal((300, m)).astype(dtype)
+    mean = X.mean(axis=0) if centred else None
+    Q = np.ascontiguousarray(np.linalg.qr(rng.standard_normal((m, s)))[0].T, dtype=dtype)
+    Y = X - mean if centred else X
+    lines = _native.Lines(300, dtype, s)
+    lines.grow(s)
+    F = lines._data.reshape(-1, 300, _native.LINE)
+    C = np.zeros((F.shape[0] * _native.LINE, 300), dtype=dtype)
+    C[:s] = Q @ Y.T
+    F[:] = C.reshape(F.shape[0], _native.LINE, 300).transpose(0, 2, 1)
+    rows = np.sort(rng.choice(300, 171, replace=False))
+    expected = Y[rows].astype(np.float64) - C[:s, rows].T.astype(np.float64) @ Q.astype(np.float64)
+    found = lines.residuals2(X, rows, mean, Q)
+    # Rounding of the vectors, which are no longer than 3 sqrt(m).
+    rounding = (s + 4) * np.finfo(dtype).eps * 3 * np.sqrt(m)
+    assert_allclose(np.sqrt(found), np.linalg.norm(expected, axis=1), rtol=0, atol=rounding)

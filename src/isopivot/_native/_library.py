@@ -24,7 +24,7 @@ _JOBS = {
     **dict.fromkeys(("rows_times", "gram"), (*FORMATS, "mixed")),
     **dict.fromkeys(("pack", "replace", "read_once", "norms2", "finite"), FORMATS),
     **dict.fromkeys(("scatter", "triangular", "lines", "gather", "copy", "unlined"), FORMATS),
-    **dict.fromkeys(("spread", "sparse_times"), FORMATS),
+    **dict.fromkeys(("residuals", "spread", "sparse_times"), FORMATS),
     "combine": (*FORMATS, "short"),
 }
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {

@@ -31,7 +31,7 @@
 /* Every job takes a list of integers: addresses, sizes, and last its piece of the work, lo..hi. */
 #define AT(address) ((void *)(intptr_t)(address))
 
-enum { ROWS = 8, RUN = 256, TERMS = 64, LINE = 8 };
+enum { ROWS = 8, TERMS = 64, LINE = 8 };
 
 /* Take captured2 off the squared residuals of `rows`, which have seen `s` directions now; `unit`
  * times a norm is the rounding that the difference hides. */

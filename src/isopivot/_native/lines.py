@@ -18,6 +18,7 @@ Matrix = npt.NDArray[Any]
 Rows = npt.NDArray[np.intp]
 
 LINE = 8  # directions; the compiled functions know it, too
+_PIECE = 32  # rows whose residuals are formed together
 
 
 class Lines:
@@ -68,6 +69,22 @@ class Lines:
         given = (address(self._data), self.n, address(rows), address(slots), address(out), ldo)
         threads = threads_for(8 * len(rows) * LINE * (lines[1] - lines[0]))
         run(f"gather_{_format(self._data)}", (*given, *lines), len(rows), 8, threads)
+
+    def residuals2(
+        self, X: Matrix, rows: Rows, mean: Matrix | None, Q: Matrix
+    ) -> npt.NDArray[np.float64]:
+        """Return the squared norms of what the directions `Q` miss of some rows less `mean`.
+
+        All are of one format. The vectors are formed, but not kept.
+        """
+        m, s = X.shape[1], self.size
+        threads = threads_for(len(rows) * m * s)
+        out, rooms = np.empty(len(rows)), np.empty(threads * _PIECE * (m + s), dtype=X.dtype)
+        given = (address(X), X.strides[0] // X.itemsize, address(rows), m, address(mean))
+        basis = (address(Q), Q.strides[0] // Q.itemsize)
+        arguments = (*given, address(self._data), self.n, s, *basis, address(out), address(rooms))
+        run(f"residuals_{_format(X)}", (*arguments, _PIECE), len(rows), _PIECE, threads)
+        return out
 
     def release(self) -> Matrix:
         """Return the coordinates as a matrix (s, n), in the same memory."""
