@@ -84,6 +84,15 @@ class Compiled(Orthonormal):
     def _fresh(self, rows: Rows | slice) -> Array:
         return self._F.of(rows)
 
+    def residual_vectors(self, rows: Rows) -> Array:
+        """Return what the current directions miss of fresh `rows`, as vectors."""
+        points = self.points
+        if self.Q.dtype != points.X.dtype:
+            return super().residual_vectors(rows)
+        E = np.empty((len(rows), points.m), dtype=self.Q.dtype)
+        self._F.residuals2(points.X, rows, points.mean, self.Q, E)
+        return E
+
     def _vectors(self, rows: Rows) -> Array:
         return centred(self.points, rows, self.Q.dtype)
 

@@ -71,19 +71,27 @@ class Lines:
         run(f"gather_{_format(self._data)}", (*given, *lines), len(rows), 8, threads)
 
     def residuals2(
-        self, X: Matrix, rows: Rows, mean: Matrix | None, Q: Matrix
+        self,
+        X: Matrix,
+        rows: Rows,
+        mean: Matrix | None,
+        Q: Matrix,
+        vectors: Matrix | None = None,
     ) -> npt.NDArray[np.float64]:
         """Return the squared norms of what the directions `Q` miss of some rows less `mean`.
 
-        All are of one format. The vectors are formed, but not kept.
+        All are of one format. The vectors themselves are kept only if there is room for them,
+        `vectors` (len(rows), m).
         """
         m, s = X.shape[1], self.size
         threads = threads_for(len(rows) * m * s)
-        out, rooms = np.empty(len(rows)), np.empty(threads * _PIECE * (m + s), dtype=X.dtype)
+        room = _PIECE * (s + (m if vectors is None else 0))
+        out, rooms = np.empty(len(rows)), np.empty(threads * room, dtype=X.dtype)
         given = (address(X), X.strides[0] // X.itemsize, address(rows), m, address(mean))
         basis = (address(Q), Q.strides[0] // Q.itemsize)
-        arguments = (*given, address(self._data), self.n, s, *basis, address(out), address(rooms))
-        run(f"residuals_{_format(X)}", (*arguments, _PIECE), len(rows), _PIECE, threads)
+        results = (address(out), address(vectors), address(rooms))
+        arguments = (*given, address(self._data), self.n, s, *basis, *results, room, _PIECE)
+        run(f"residuals_{_format(X)}", arguments, len(rows), _PIECE, threads)
         return out
 
     def release(self) -> Matrix:

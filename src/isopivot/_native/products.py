@@ -17,6 +17,7 @@ Rows = npt.NDArray[np.intp]
 CACHE = 786432  # bytes that stay in the second-level cache while rows pass by
 PIECE = 1 << 22  # bytes of rows that are one piece of work
 SPARE = 1 << 22  # bytes of a copy that may be made
+_FEATURES = 1024  # of a Gram matrix, that are summed at a time
 
 
 def available(A: Any) -> bool:
@@ -155,9 +156,10 @@ def gram(X: Matrix, rows: Rows | None = None, mean: Matrix | None = None, *, wid
     tile = 192 // size
     threads = min(threads_for(k * k * m), -(-k // tile))
     G = np.empty((k, k))
-    room = np.empty(threads * m * tile, dtype=np.float64 if size == 8 else np.float32)
-    arguments = (address(X), ldx, address(chosen), k, m, address(mean), address(G), address(room))
-    run(f"gram_{_format(X, mixed)}", arguments, k, tile, threads)
+    most = max(1, min(m, _FEATURES))
+    room = np.empty(threads * most * tile, dtype=np.float64 if size == 8 else np.float32)
+    given = (address(X), ldx, address(chosen), k, m, address(mean), address(G), address(room))
+    run(f"gram_{_format(X, mixed)}", (*given, most), k, tile, threads)
     return G
 
 
