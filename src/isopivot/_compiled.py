@@ -43,7 +43,8 @@ class Compiled(Orthonormal):
 
     def refresh(self, rows: Rows, stop2: float) -> None:
         """Bring `rows` up to the current directions, none blurred."""
-        self._advance_in_place(rows)
+        if not self._advance_in_place(rows, stop2):
+            return
         lost = self._unsettled(rows, stop2, stale=False)
         self._spent += len(lost) * self.s
         if not self.wide and self._spent > 2 * self.n * self.s:
@@ -105,11 +106,13 @@ class Compiled(Orthonormal):
         C = self._carried.coordinates(pivots)
         return less_combined(self._vectors(pivots), C, self.Q)
 
-    def _advance_in_place(self, rows: Rows) -> None:
-        """Project `rows`, each on what it has not seen yet."""
+    def _advance_in_place(self, rows: Rows, stop2: float) -> bool:
+        """Project `rows`, each on what it has not seen yet; return whether any may be blurred."""
         # Directions are copied to be multiplied with, so many at a time.
         most, lanes = max(48, int(SPARE * self.n)), 64 // self.Q.dtype.itemsize
-        state = (self.residual2, self.slack2, self.stage)
+        state = (self._unit, self.residual2, self.slack2, self.stage)
+        limits = np.array([stop2, math.sqrt(self.points.eps)])
+        blurred = np.zeros(1, dtype=np.int64)
         while plan := _native.plan(rows, self.stage, self.s, most, lanes, self._F):
             _native.multiply(
                 self.points.X,
@@ -119,12 +122,13 @@ class Compiled(Orthonormal):
                 _native.LINE,
                 shift=self._shift(plan.directions),
                 starts=plan.starts,
-                known=_native.Known(self._unit, *state, plan.stop),
+                known=_native.Known(*state, plan.stop, limits, blurred),
             )
             if plan.stop == self.s:
                 self.rows_read += len(plan.rows)
                 self.residual2[self.pivots] = 0.0
-                break
+                return bool(blurred[0]) or len(plan.rows) < len(rows)
+        return True
 
     def _shift(self, directions: Rows) -> Vector | None:
         """Return what the mean has of each direction; None without a mean."""

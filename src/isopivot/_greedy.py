@@ -116,20 +116,29 @@ def next_panel(
     """
     size = min(size, max(64, factor.n // 20))
     batch, refreshed = max(batch, size), 0
+    if batch > size:  # the leaders among so many are stale, whoever they are
+        refreshed = _refresh(factor, _late(factor, batch, stop2), 0, stop2)
+        batch *= 4
     while True:
         rows = leaders(factor, size, stop2, eps)
         some = factor.behind(rows, stop2)
         if len(some) == 0:
             break
-        late = _late(factor, batch, stop2) if refreshed or batch > size else some
-        refreshed += factor.n if late is None else len(late)
-        if late is None or factor.prefers_all(refreshed):
-            factor.refresh_all(stop2)
-        else:
-            factor.refresh(late, stop2)
+        late = _late(factor, batch, stop2) if refreshed else some
+        refreshed = _refresh(factor, late, refreshed, stop2)
         batch *= 4
     bound2, fence = _outside(factor, rows, 2.0 * TIES * eps)
     return Panel(rows, bound2, fence, refreshed)
+
+
+def _refresh(factor: Orthonormal | Cholesky, late: Rows | None, before: int, stop2: float) -> int:
+    """Refresh some rows, or all if that is better; return how many it were, and before that."""
+    refreshed = before + (factor.n if late is None else len(late))
+    if late is None or factor.prefers_all(refreshed):
+        factor.refresh_all(stop2)
+    elif len(late):
+        factor.refresh(late, stop2)
+    return refreshed
 
 
 def _outside(factor: Orthonormal | Cholesky, rows: Rows, window: float) -> tuple[float, int]:

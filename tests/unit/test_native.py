@@ -290,7 +290,9 @@ def test_residuals_are_brought_up_to_date_with_the_products(rng, threads):
     X, V = rng.standard_normal((90, 30)), np.linalg.qr(rng.standard_normal((30, 5)))[0].T
     rows, norms2 = np.arange(0, 90, 2), (X**2).sum(axis=1)
     slack2, stage = np.where(np.arange(90) % 3, 0.25, 0.0), np.zeros(90, dtype=np.int32)
-    known = _native.Known(np.full(90, 0.5), norms2.copy(), slack2.copy(), stage, 5)
+    limits, blurred = np.array([0.0, 1.0]), np.zeros(1, dtype=np.int64)
+    state = (np.full(90, 0.5), norms2.copy(), slack2.copy(), stage)
+    known = _native.Known(*state, 5, limits, blurred)
     assert len(_native.multiply(X, rows, _native.pack(V), None, 0, known=known)) == 0
     captured2 = _native.multiply(X, rows, _native.pack(V), None, 0)
     expected = norms2.copy()
@@ -300,6 +302,10 @@ def test_residuals_are_brought_up_to_date_with_the_products(rng, threads):
     assert_allclose(known.slack2[rows], expected[rows], rtol=1e-15)
     assert_array_equal(known.slack2[1::2], slack2[1::2])
     assert_array_equal(stage, np.where(np.arange(90) % 2, 0, 5))
+    assert blurred[0] == 0
+    limits[0] = known.residual2[44]  # a residual too near to where it would suffice
+    _native.multiply(X, rows, _native.pack(0.0 * V), None, 0, known=known)
+    assert blurred[0] == 1
 
 
 @pytest.mark.parametrize(("n", "m", "k"), SHAPES)

@@ -33,17 +33,29 @@
 
 enum { ROWS = 8, TERMS = 64, LINE = 8 };
 
+/* Whether a squared residual r2 hides so much rounding, b2, that it is not good to decide on. */
+INLINE int is_blurred(double r2, double b2, double unit, double stop2, double root_eps) {
+    double gap = r2 > stop2 ? r2 - stop2 : stop2 - r2;
+    int lost = b2 > root_eps * r2 && b2 > 8.0 * unit * __builtin_sqrt(r2);
+    return b2 > 0.0 && (lost || gap <= b2);
+}
+
 /* Take captured2 off the squared residuals of `rows`, which have seen `s` directions now; `unit`
- * times a norm is the rounding that the difference hides. */
+ * times a norm is the rounding that the difference hides. limits: stop2 and root_eps of
+ * `is_blurred`; *blurred becomes 1 if any is. */
 static void downdate(const int64_t *rows, ptrdiff_t n, const double *captured2, const double *unit,
-                     int32_t s, double *residual2, double *slack2, int32_t *stage) {
+                     int32_t s, double *residual2, double *slack2, int32_t *stage,
+                     const double *limits, int64_t *blurred) {
+    int any = 0;
     for (ptrdiff_t p = 0; p < n; p++) {
         int64_t i = rows[p];
         double before2 = residual2[i], left2 = before2 - captured2[p];
         if (slack2[i] == 0.0) slack2[i] = unit[i] * __builtin_sqrt(before2);
         residual2[i] = left2 > 0.0 ? left2 : 0.0;
         stage[i] = s;
+        any |= is_blurred(residual2[i], slack2[i], unit[i], limits[0], limits[1]);
     }
+    if (any) __atomic_store_n(blurred, 1, __ATOMIC_RELAXED);
 }
 
 #define ROW double

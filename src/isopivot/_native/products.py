@@ -37,18 +37,25 @@ def available(A: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known of all rows, and how many directions some of them will have seen."""
+    """What is known of all rows, and how many directions some of them will have seen.
+
+    `limits` are stop2 and the root of eps, which say when a residual hides too much rounding
+    (`unsettled`); `blurred` becomes 1 if one of those brought up to date does.
+    """
 
     unit: Numbers
     residual2: Numbers
     slack2: Numbers
     stage: npt.NDArray[np.int32]
     s: int
+    limits: Numbers
+    blurred: npt.NDArray[np.int64]
 
     def addresses(self) -> tuple[int, ...]:
         """Return what the compiled function is given."""
         vectors: tuple[Matrix, ...] = (self.unit, self.residual2, self.slack2, self.stage)
-        return (*(address(vector) for vector in vectors), self.s)
+        known = (address(vector) for vector in vectors)
+        return (*known, self.s, address(self.limits), address(self.blurred))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +121,7 @@ def multiply(
         *(address(X), ldx, address(chosen), B.m, address(B.data), B.k, address(shift)),
         *(address(where), step, int(scatter and rows is not None), address(starts)),
         *(address(captured2), tiles),
-        *((0,) * 5 if known is None else known.addresses()),
+        *((0,) * 7 if known is None else known.addresses()),
         piece,
     )
     run(f"rows_times_{_format(X, X.dtype != B.data.dtype)}", arguments, n, piece, threads)
