@@ -118,13 +118,12 @@ def less_combined(E: Array, C: Array, Q: Array) -> Array:
     return E - C.T @ Q
 
 
-def product(A: Array, B: Array) -> Array:
-    """Return `A @ B`."""
-    if not _native.available(B):
-        return A @ B
-    out = np.zeros((A.shape[0], B.shape[1]), dtype=B.dtype)
-    _native.combine(A.T, B, out)
-    return out
+def add_product(E: Vector, C: Vector, U: Vector) -> None:
+    """Add `C.T @ U` to E, in its place."""
+    if _native.available(U) and _native.available(E):
+        _native.combine(C, U, E)
+    else:
+        E += C.T @ U
 
 
 def solved(inverse: Vector, E: Array) -> Array:

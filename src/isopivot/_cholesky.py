@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from isopivot._algebra import (
+    add_product,
     leading_cholesky,
     less_combined,
     relative_floor,
@@ -19,7 +20,7 @@ from isopivot._algebra import (
 )
 from isopivot._arrays import BLOCK_BYTES, Array, Rows, Vector, row_blocks
 from isopivot._buffer import RowBuffer
-from isopivot._factors import Factor
+from isopivot._factors import Factor, squared_columns
 from isopivot.certificate import Route
 
 GROUP = 64  # directions whose coordinates are computed, or copied, together
@@ -143,7 +144,7 @@ class Cholesky(Factor):
         return None, with_triangular_pivots(self._F.release(), self.pivots), T
 
     def _blocks(self, n_rows: int, start: int) -> Iterator[slice]:
-        row_bytes = self.source.row_bytes + 8 * (GROUP + min(GROUP, self.s - start))
+        row_bytes = self.source.row_bytes + 8 * min(GROUP, self.s - start)
         return row_blocks(n_rows, row_bytes, self._block_bytes)
 
     def _groups(self, start: int) -> list[slice]:
@@ -153,21 +154,25 @@ class Cholesky(Factor):
         """Return the coordinates of chosen points on some directions, as a copy."""
         return np.asarray(np.take(self._F.filled[some], rows, axis=1))
 
-    def _coordinates(self, part: Rows | slice, some: slice) -> Array:
+    def _project(self, part: Rows | slice, some: slice) -> Vector:
         # Eq. q_less_r_ij for many points and some directions at once.
         U, before = self.source.block(self.pivots[some], part), self.R[: some.start, some]
         if isinstance(part, slice):
             U = less_combined(U, before, self._F.filled[: some.start, part])
+            C = self._F.filled[some, part]
+            add_product(C, self._inverse(some), U)  # they were 0
         else:
             for earlier in _groups(0, some.start):
                 U = less_combined(U, before[earlier], self._gathered(earlier, part))
-        return solved(self._inverse(some), U)
+            C = solved(self._inverse(some).T, U)
+            self._F.put(some.start, part, C)
+        return squared_columns(C)
 
     def _inverse(self, some: slice) -> Vector:
-        """Return the inverse of a diagonal block of T; those of whole groups are needed again."""
+        """Return the inverse of a diagonal block of R; those of whole groups are needed again."""
         key = (some.start, some.stop)
         if key not in self._inverses:
-            self._inverses[key] = np.asarray(np.linalg.inv(self.R[some, some]).T)
+            self._inverses[key] = np.ascontiguousarray(np.linalg.inv(self.R[some, some]))
         return self._inverses[key]
 
     def _downdate(self, part: Rows | slice, captured2: Vector) -> None:

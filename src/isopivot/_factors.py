@@ -171,10 +171,7 @@ class Factor:
             part = _as_range(rows[block])
             captured2 = np.zeros(block.stop - block.start)
             for some in self._groups(start):
-                C = self._coordinates(part, some)
-                self._F.put(some.start, part, C)
-                C = to_numpy(C).astype(np.float64, copy=False)
-                captured2 += np.einsum("ij,ij->j", C, C)
+                captured2 += self._project(part, some)
             self._downdate(part, captured2)
         self.stage[rows] = self.s
         self.residual2[self.pivots] = 0.0
@@ -197,8 +194,11 @@ class Factor:
         self.residual2[pivots] = 0.0
         self._F.grow(len(pivots))
 
-    def _coordinates(self, part: Rows | slice, some: slice) -> Array:
-        """Return the coordinates of some rows on some directions; they have those before."""
+    def _project(self, part: Rows | slice, some: slice) -> Vector:
+        """Compute the coordinates of some rows on some directions; return their squares' sums.
+
+        Coordinates on earlier directions are there.
+        """
         raise NotImplementedError  # pragma: no cover
 
 
@@ -370,6 +370,11 @@ class Orthonormal(Factor):
         self._downdate(late, C2.sum(axis=0)[late - block.start])
         self.stage[block] = self.s
 
+    def _project(self, part: Rows | slice, some: slice) -> Vector:
+        C = self._coordinates(part, some)
+        self._F.put(some.start, part, C)
+        return squared_columns(to_numpy(C).astype(np.float64, copy=False))
+
     def _coordinates(self, part: Rows | slice, some: slice) -> Array:
         return self.points.project(part, self.Q[some, :])
 
@@ -414,6 +419,11 @@ class Orthonormal(Factor):
         """Return Q and F, the coordinates of the pivots made exactly triangular, and no T."""
         Q, F = self._Q.release(), self._F.release()
         return Q, with_triangular_pivots(F, self.pivots), None
+
+
+def squared_columns(C: Vector) -> Vector:
+    """Return the squared norms of columns."""
+    return np.asarray(np.einsum("ij,ij->j", C, C))
 
 
 def _squared_norms(E: Array) -> Vector:

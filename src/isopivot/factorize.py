@@ -220,12 +220,14 @@ def sign(
     route_error: float = 0.0,
 ) -> Certificate:
     """Return the certificate that these residuals justify."""
-    top = np.partition(residuals, -2)[-2:] if len(residuals) > 1 else residuals
-    mu_strict = float(top[-1])
+    largest = int(np.argmax(residuals))
+    others = (residuals[:largest], residuals[largest + 1 :])  # not copied
+    second = max(float(part.max(initial=0.0)) for part in others)
+    mu_strict = float(residuals[largest])
     return Certificate(
         mu=max(mu or 0.0, mu_strict),
         mu_strict=mu_strict,
-        distortion_bound=float(top.sum()) + 2.0 * floor,
+        distortion_bound=mu_strict + second + 2.0 * floor,
         accuracy_floor=floor,
         route_error=route_error,
         n_samples=len(residuals),
@@ -266,7 +268,7 @@ def _result(
 ) -> Factorization:
     """Return the results in the units of the data."""
     e, X = units.exponent, units.X
-    residuals = times_power_of_two(np.sqrt(factor.residual2), e)
+    residuals = times_power_of_two(np.sqrt(factor.residual2, out=factor.residual2), e)
     certificate = sign(
         residuals,
         mu=mu,
