@@ -45,7 +45,7 @@ class Projection:
     def coordinates(self, X: Any) -> Array:
         """Return the coordinates (n, s) of the rows of `X`."""
         with np.errstate(over="ignore", invalid="ignore"):
-            if self._in_place(X):
+            if self.in_place(X):
                 F = np.empty((len(X), len(self.basis)), dtype=X.dtype)
                 if np.isfinite(self._captured2(X, F)).all():
                     return F
@@ -62,9 +62,10 @@ class Projection:
         shrunk = Projection(self.basis, _times(self.mean, -e))
         return times_power_of_two(shrunk.coordinates(_times(X, -e)), e)
 
-    def _in_place(self, X: Any) -> bool:
+    def in_place(self, X: Any) -> bool:
         """Return whether many rows of `X` can be multiplied where they lie."""
-        if X.shape[0] * X.shape[1] * self.basis.shape[0] <= MANY or X.dtype != self.basis.dtype:
+        work = X.shape[0] * X.shape[1] * self.basis.shape[0]
+        if work <= MANY or X.dtype != self.basis.dtype:
             return False
         return _native.available(X) and _native.available(self.basis)
 
@@ -83,7 +84,7 @@ class Projection:
 
     def rates(self, X: Any) -> Array:
         """Return mu(x), the norm of what the dictionary misses, for the rows of `X`."""
-        if not self._in_place(X):
+        if not self.in_place(X):
             return self._explicit_rates(X)
         norms2 = _native.norms2(X, self.mean)
         with np.errstate(over="ignore", invalid="ignore"):

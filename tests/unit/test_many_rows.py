@@ -43,7 +43,7 @@ def test_coordinates_and_rates(rng, dtype, center, scale):
     X[::7] = model.inverse_transform(model.transform(X[::7]))  # rows within the span
     X[::11] = model.dictionary_[0]
     room = rounding(model, X)
-    assert model._extension._in_place(X)
+    assert model._extension.in_place(X)
     apart = np.abs(model.transform(X) - one_by_one(model.transform, X)).max(axis=1)
     assert (apart <= 2 * room).all()
     rates = model.distortion_rate(X)
@@ -87,6 +87,10 @@ def test_new_rows_that_are_not_finite_are_refused(rng, method):
     X[17, 3] = np.nan
     with pytest.raises(ValueError, match=r"ICPQR does not accept missing[\s\S]*Remedy: impute"):
         getattr(model, method)(X)
+    for infinity in (np.inf, -np.inf):
+        X[17, 3] = infinity
+        with pytest.raises(ValueError, match=r"contains infinity[\s\S]*Remedy"):
+            getattr(model, method)(X)
 
 
 def test_a_result_in_the_order_of_rows(rng):

@@ -7,6 +7,7 @@ placed (`_extension_of`); this base validates, calls, and assigns.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from isopivot._arrays import (
     Array,
     Rows,
     Vector,
+    all_finite,
     like,
     namespace,
     take_rows,
@@ -171,7 +173,8 @@ class DictionaryEstimator(
         self.threshold_ = threshold
         self.offset_ = -threshold
 
-    def _validated(self, X: Any, *, reset: bool = False) -> Any:
+    def _validated(self, X: Any, *, reset: bool = False, found_later: bool = False) -> Any:
+        """Return `X` as an array; with `found_later`, NaN is left to `_placed` where it can be."""
         check_not_none(X)
         with with_remedies():
             xp, _ = get_namespace(X)
@@ -185,7 +188,8 @@ class DictionaryEstimator(
                 dtype=[xp.float64, xp.float32],
                 ensure_all_finite=not later,
             )
-        if later and not (reset and self._reads_all):
+        found_later = found_later and self._finds_nan(X)
+        if later and not (found_later or (reset and self._reads_all)):
             assert_finite(X, type(self).__name__)
         if not tags.array_api_support and not sparse.issparse(X):
             return to_numpy(X)
@@ -213,8 +217,21 @@ class DictionaryEstimator(
 
     def _coordinates(self, X: Any) -> Array:
         check_is_fitted(self)
-        F = self._extension.coordinates(self._validated(X))
-        return rotated(finite(F), self._rotation)
+        return rotated(self._placed(X, self._extension.coordinates), self._rotation)
+
+    def _placed(self, X: Any, function: Callable[[Any], Array]) -> Array:
+        """Return a function of points; raise for NaN in them, or in the result."""
+        X = self._validated(X, found_later=True)
+        with np.errstate(invalid="ignore"):
+            values = function(X)
+        if all_finite(values):
+            return values
+        assert_finite(X, type(self).__name__)
+        return finite(values)
+
+    def _finds_nan(self, X: Any) -> bool:
+        """Return whether any NaN or infinity in `X` makes a coordinate or a rate one of them."""
+        return False
 
     def distortion_rate(self, X: Any) -> Array:
         """Return mu(x): how far each point lies from the span of the dictionary.
@@ -229,7 +246,7 @@ class DictionaryEstimator(
             In the units of the data.
         """
         check_is_fitted(self)
-        return finite(self._extension.rates(self._validated(X)))
+        return self._placed(X, self._extension.rates)
 
     def distance_bounds(self, X: Any, Y: Any = None) -> tuple[Vector, Vector]:
         """Return intervals that contain the true distances between points.

@@ -126,6 +126,10 @@ class ICPQR(DictionaryEstimator):
         self.threshold = threshold
         self.relaxation = relaxation
 
+    def _finds_nan(self, X: Any) -> bool:
+        # Every number is multiplied; a product with NaN is NaN.
+        return isinstance(self._extension, Projection) and self._extension.in_place(X)
+
     @property
     def components_(self) -> Array:
         """Orthonormal basis of the dictionary's span, as rows."""
