@@ -34,7 +34,10 @@ def relative_floor(route: Route, s: int, roundings: int, eps: float) -> float:
 
 
 def with_triangular_pivots(F: Array, pivots: Rows) -> Array:
-    # A pivot lies in the span of itself and its predecessors: the rest is rounding.
+    """Return F (s, n), in its place where that is allowed, with 0 where pivots have only rounding.
+
+    A pivot lies in the span of itself and its predecessors.
+    """
     if _native.available(F):
         _native.triangular(F, pivots)
         return F

@@ -169,7 +169,7 @@ class Cholesky(Factor):
         return squared_columns(C)
 
     def _inverse(self, some: slice) -> Vector:
-        """Return the inverse of a diagonal block of R; those of whole groups are needed again."""
+        """Return the inverse of a diagonal block of R, kept until all points are up to date."""
         key = (some.start, some.stop)
         if key not in self._inverses:
             self._inverses[key] = np.ascontiguousarray(np.linalg.inv(self.R[some, some]))

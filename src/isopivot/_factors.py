@@ -16,6 +16,7 @@ point and a direction is counted exactly once, as part of one matrix product.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -50,8 +51,8 @@ from isopivot.certificate import Certificate, Route
 EXPLICIT_BELOW = 1.0 / 16.0
 # Part of the largest squared residual of a panel that its Gram matrix may be wrong by.
 CLEAR = 2.0**-20
-# What coordinates lose when they are stored may change a residual by this part of the floor.
-BELOW_FLOOR = 4.0
+# Part of the floor that a residual may change by because of how coordinates are stored.
+STORED = 1.0 / 8.0
 # Pairs (point, direction, feature) below which explicit residuals of all points are free.
 FREE_WORK = 1 << 27
 _NO_PANEL: tuple[Any, Any] = (np.empty(0, dtype=np.intp), None)
@@ -113,13 +114,13 @@ class VectorSource(Protocol):
     def zeros(self, n_rows: int, n_columns: int) -> Array: ...
 
 
-class Factor:
+class Factor(ABC):
     """Coordinates and residuals of all points, brought up to date on demand."""
 
     picked = 0.45  # part of the points up to which it is better to refresh chosen ones
     listed = 1.0  # part of the points of which a list may be made
 
-    # Rounding that residual2 may hide, 0 where it was computed explicitly; None: not known.
+    # Rounding that residual2 may hide, 0 where it was computed explicitly; None: not kept.
     slack2: Vector | None = None
 
     def __init__(self, norms2: Vector, F: Any) -> None:
@@ -177,9 +178,9 @@ class Factor:
         self.residual2[self.pivots] = 0.0
         self.rows_read += len(rows)
 
+    @abstractmethod
     def _blocks(self, n_rows: int, start: int) -> Iterator[slice]:
         """Yield blocks of rows, to be projected on the directions from `start` on."""
-        raise NotImplementedError  # pragma: no cover
 
     def _groups(self, start: int) -> list[slice]:
         """Return the directions from `start` on, as many at a time as rows are projected on."""
@@ -194,12 +195,12 @@ class Factor:
         self.residual2[pivots] = 0.0
         self._F.grow(len(pivots))
 
+    @abstractmethod
     def _project(self, part: Rows | slice, some: slice) -> Vector:
         """Compute the coordinates of some rows on some directions; return their squares' sums.
 
         Coordinates on earlier directions are there.
         """
-        raise NotImplementedError  # pragma: no cover
 
 
 class Orthonormal(Factor):
@@ -281,12 +282,12 @@ class Orthonormal(Factor):
         and as a difference that has not lost many digits.
         """
         largest2, reach = self.residual2[rows].max(), self.points.reach[rows]
-        stored2 = self._stored_eps * reach.max() ** 2
         if largest2 >= EXPLICIT_BELOW * reach.max() ** 2:
             return self._difference(rows), 0.0
         blur2 = float((self._unit[rows] * reach).max())
-        within_floor = BELOW_FLOOR * stored2 <= math.sqrt(largest2) * self.floor
-        if not exact and within_floor and blur2 <= CLEAR * largest2:
+        stored2 = self._stored_eps * reach.max() ** 2
+        near = stored2 <= 2.0 * math.sqrt(largest2) * STORED * self.floor
+        if not exact and near and blur2 <= CLEAR * largest2:
             return self._difference(rows), blur2
         G = self._explicit(rows)
         self._set_exact(rows, np.diagonal(G))

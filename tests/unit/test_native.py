@@ -532,6 +532,14 @@ def test_sparse_rows_that_name_a_feature_twice(rng):
     assert_allclose(_native.sparse_products(X, both, both), D @ D.T, rtol=1e-15)
 
 
+def test_sparse_rows_that_must_not_be_written_to():
+    X = sparse.csr_matrix(np.eye(3))
+    for part in (X.data, X.indices, X.indptr):
+        part.flags.writeable = False
+    assert _native.sparse_available(X)
+    assert_array_equal(_native.sparse_products(X, np.arange(3), slice(0, 3)), np.eye(3))
+
+
 def test_sparse_rows_with_wide_indices_are_left_to_scipy():
     X = sparse.csr_matrix(np.eye(3))
     X.indices = X.indices.astype(np.int64)

@@ -25,7 +25,8 @@ def sparse_available(X: Any) -> bool:
     return (
         library() is not None
         and X.dtype in (np.float64, np.float32)
-        and all(part.dtype.isnative and part.flags.carray for part in parts)
+        and all(part.dtype.isnative and part.flags.aligned for part in parts)
+        and all(part.flags.c_contiguous for part in parts)
         and X.indices.dtype == X.indptr.dtype == np.int32
     )
 
