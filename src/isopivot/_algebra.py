@@ -17,6 +17,9 @@ from isopivot.certificate import Route
 # Corrections of unit vectors below this are formed in float32: what is lost of them, their part
 # 2^-20 or less, is far below eps.
 SHORT = 2.0**-38
+# Epsilons that the basis may have, in norm, of a unit vector that counts as orthogonal to it. If
+# all have as much, distances change by 3 sqrt(s) of them at most: less than the floor.
+ORTHOGONAL = 4.0
 
 
 def relative_floor(route: Route, s: int, roundings: int, eps: float) -> float:
@@ -83,12 +86,18 @@ def orthonormalised(E: Array, Q: Array, stop2: float) -> tuple[Array, Vector]:
 
 
 def _corrected(new: Array, C: Array, Q: Array) -> Array:
-    """Return unit rows less `C.T @ Q`, what the basis has of them."""
+    """Return unit rows less `C.T @ Q`, what the basis has of them, unless that is nothing."""
+    if isinstance(C, np.ndarray) and _largest_column(C) <= ORTHOGONAL * np.finfo(C.dtype).eps:
+        return new
     if not (_native.available(Q) and _native.available(new)) or Q.dtype == np.float32:
         return less_combined(new, C, Q)
     # A correction so small need not be formed to more digits than float32 has.
     _native.combine(C, Q, new, -1, short=bool(np.abs(C).max(initial=0.0) < SHORT))
     return new
+
+
+def _largest_column(C: Vector) -> float:
+    return float(np.sqrt(np.einsum("ij,ij->j", C, C).max(initial=0.0)))
 
 
 def leading_inverse(G: Vector, stop2: float) -> tuple[Vector, Vector]:

@@ -109,11 +109,11 @@ class Compiled(Orthonormal):
     def _advance_in_place(self, rows: Rows, stop2: float) -> bool:
         """Project `rows`, each on what it has not seen yet; return whether any may be blurred."""
         # Directions are copied to be multiplied with, so many at a time.
-        most, lanes = max(48, int(SPARE * self.n)), 64 // self.Q.dtype.itemsize
+        most = max(48, int(SPARE * self.n))
         state = (self._unit, self.residual2, self.slack2, self.stage)
         limits = np.array([stop2, math.sqrt(self.points.eps)])
         blurred = np.zeros(1, dtype=np.int64)
-        while plan := _native.plan(rows, self.stage, self.s, most, lanes, self._F):
+        while plan := _native.plan(rows, self.stage, self.s, most, _native.UNIT, self._F):
             _native.multiply(
                 self.points.X,
                 plan.rows,

@@ -22,6 +22,7 @@ from isopivot._native.bookkeeping import (
 )
 from isopivot._native.lines import LINE, Lines
 from isopivot._native.products import (
+    UNIT,
     Known,
     against,
     all_finite,
@@ -42,6 +43,7 @@ from isopivot._native.sparse import sparse_available, sparse_products
 
 __all__ = [
     "LINE",
+    "UNIT",
     "Known",
     "Lines",
     "against",

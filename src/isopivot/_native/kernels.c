@@ -31,7 +31,8 @@
 /* Every job takes a list of integers: addresses, sizes, and last its piece of the work, lo..hi. */
 #define AT(address) ((void *)(intptr_t)(address))
 
-enum { ROWS = 8, TERMS = 64, LINE = 8 };
+/* UNIT: columns that are multiplied with at once, at least. */
+enum { ROWS = 8, UNIT = 8, TERMS = 96, LINE = 8 };
 
 /* Whether a squared residual r2 hides so much rounding, b2, that it is not good to decide on. */
 INLINE int is_blurred(double r2, double b2, double unit, double stop2, double root_eps) {

@@ -17,6 +17,7 @@ Rows = npt.NDArray[np.intp]
 CACHE = 786432  # bytes that stay in the second-level cache while rows pass by
 PIECE = 1 << 22  # bytes of rows that are one piece of work
 SPARE = 1 << 22  # bytes of a copy that may be made
+UNIT = 8  # columns that are multiplied with at once, at least; the compiled functions know it
 _FEATURES = 1024  # of a Gram matrix, that are summed at a time
 
 
@@ -70,10 +71,13 @@ class Packed:
 def pack(V: Matrix, rows: Rows | None = None) -> Packed:
     """Return rows of `V`, packed; a negative one is zero."""
     k, ldx, chosen, _ = _sources(V, rows, None)
-    m, lanes = V.shape[1], 64 // V.itemsize
-    data = np.empty(-(-k // lanes) * lanes * m, dtype=V.dtype)
-    arguments = (address(V), ldx, address(chosen), k, m, address(data))
-    run(f"pack_{_format(V)}", arguments, k, 3 * lanes, threads_for(k * m))
+    m, threads, tiles = V.shape[1], threads_for(k * V.shape[1]), -(-k * V.itemsize // 192)
+    data = np.empty(-(-k // UNIT) * UNIT * m, dtype=V.dtype)
+    parts = -(-2 * threads // max(1, tiles)) if threads > 1 else 1
+    most = max(64, -(-m // (64 * parts)) * 64)
+    parts = -(-m // most)
+    arguments = (address(V), ldx, address(chosen), k, m, address(data), parts, most)
+    run(f"pack_{_format(V)}", arguments, tiles * parts, 1, threads)
     return Packed(data, k, m)
 
 
