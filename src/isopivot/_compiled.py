@@ -12,6 +12,7 @@ then on in float64, of the same rows: half the bytes are read, and no digits are
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from isopivot._buffer import RowBuffer
 from isopivot._carried import Carried, centred
 from isopivot._factors import Orthonormal, VectorSource
 
-RUN = 64  # terms of float32 that are summed before they are added up
 SPARE = 0.05  # part of X that may be copied of the basis
 _CHUNK = 64  # pivots that are orthogonalised together when the basis is made again
 
@@ -43,14 +43,15 @@ class Compiled(Orthonormal):
 
     def refresh(self, rows: Rows, stop2: float) -> None:
         """Bring `rows` up to the current directions, none blurred."""
-        if not self._advance_in_place(rows, stop2):
-            return
-        lost = self._unsettled(rows, stop2, stale=False)
-        self._spent += len(lost) * self.s
+        if self._advance_in_place(rows, stop2):
+            self._measure(self._blurred(rows, stop2, self.floor), stop2)
+
+    def _measure(self, rows: Rows, stop2: float) -> None:
+        self._spent += len(rows) * self.s
         if not self.wide and self._spent > 2 * self.n * self.s:
             self._widen(stop2)
         else:
-            self.recompute(lost)
+            self.recompute(rows)
 
     def recompute(self, rows: Rows) -> None:
         """Measure the residuals of fresh `rows` explicitly (errata 15)."""
@@ -67,9 +68,10 @@ class Compiled(Orthonormal):
     def _rounding(self, eps: float) -> Vector:
         if eps < 1e-10:
             return super()._rounding(eps)
-        # Sums of float32: of RUN equal terms, and of as many such sums as there are.
-        terms = RUN / 4.0 + self.points.m / (4.0 * RUN)
-        return (8.0 + 2.0 * min(terms, 2.0 * math.sqrt(self.points.m))) * eps * self.points.reach
+        # Sums of float32: of a run of equal terms, and of as many runs as there are.
+        m, run = self.points.m, _native.run_of(self.points.m)
+        terms = run / 4.0 + m / (4.0 * run)
+        return (8.0 + 2.0 * min(terms, 2.0 * math.sqrt(m))) * eps * self.points.reach
 
     def refresh_all(self, stop2: float) -> None:
         """Bring every row up to the current directions."""
@@ -110,9 +112,7 @@ class Compiled(Orthonormal):
         """Project `rows`, each on what it has not seen yet; return whether any may be blurred."""
         # Directions are copied to be multiplied with, so many at a time.
         most = max(48, int(SPARE * self.n))
-        state = (self._unit, self.residual2, self.slack2, self.stage)
-        limits = np.array([stop2, math.sqrt(self.points.eps)])
-        blurred = np.zeros(1, dtype=np.int64)
+        known, blurred = self._known(stop2, self.floor), np.zeros(1, dtype=np.int64)
         while plan := _native.plan(rows, self.stage, self.s, most, _native.UNIT, self._F):
             _native.multiply(
                 self.points.X,
@@ -122,7 +122,7 @@ class Compiled(Orthonormal):
                 _native.LINE,
                 shift=self._shift(plan.directions),
                 starts=plan.starts,
-                known=_native.Known(*state, plan.stop, limits, blurred),
+                known=replace(known, s=plan.stop, blurred=blurred),
             )
             if plan.stop == self.s:
                 self.rows_read += len(plan.rows)

@@ -147,9 +147,13 @@ class Factor(ABC):
         """Upper bounds of all squared residuals, stale ones included."""
         return self.residual2.copy() if self.slack2 is None else self.residual2 + self.slack2
 
-    def behind(self, rows: Rows, stop2: float) -> Rows:
-        """Return those of `rows` whose residual is stale or too blurred to decide on."""
+    def behind(self, rows: Rows) -> Rows:
+        """Return those of `rows` whose residual is stale."""
         return rows[self.stage[rows] < self.s]
+
+    def settle(self, rows: Rows, stop2: float) -> bool:
+        """Measure those of fresh `rows` that are too blurred to decide on; return if any was."""
+        return False
 
     def refresh(self, rows: Rows, stop2: float) -> None:
         """Bring `rows` (in increasing order) up to the current directions."""
@@ -281,17 +285,22 @@ class Orthonormal(Factor):
         That is 0 where it is as good as what the tie window allows for: of explicit residuals,
         and as a difference that has not lost many digits.
         """
-        largest2, reach = self.residual2[rows].max(), self.points.reach[rows]
-        if largest2 >= EXPLICIT_BELOW * reach.max() ** 2:
-            return self._difference(rows), 0.0
-        blur2 = float((self._unit[rows] * reach).max())
-        stored2 = self._stored_eps * reach.max() ** 2
-        near = stored2 <= 2.0 * math.sqrt(largest2) * STORED * self.floor
-        if not exact and near and blur2 <= CLEAR * largest2:
+        blur2 = None if exact else self._blur2(rows)
+        if blur2 is not None:
             return self._difference(rows), blur2
         G = self._explicit(rows)
         self._set_exact(rows, np.diagonal(G))
         return G, 0.0
+
+    def _blur2(self, rows: Rows) -> float | None:
+        """Return how wrong a difference of Gram matrices may be; None if that is too much."""
+        largest2, reach = self.residual2[rows].max(), self.points.reach[rows]
+        if largest2 >= EXPLICIT_BELOW * reach.max() ** 2:
+            return 0.0
+        blur2 = float((self._unit[rows] * reach).max())
+        stored2 = self._stored_eps * reach.max() ** 2
+        near = stored2 <= 2.0 * math.sqrt(largest2) * STORED * self.floor
+        return blur2 if near and blur2 <= CLEAR * largest2 else None
 
     def _difference(self, rows: Rows) -> Vector:
         """Return the Gram matrix of residuals as that of the points less that of coordinates."""
@@ -322,9 +331,16 @@ class Orthonormal(Factor):
         self.slack2[pivots[:k]] = 0.0
         return k
 
-    def behind(self, rows: Rows, stop2: float) -> Rows:
-        """Return those of `rows` whose residual is stale or too blurred to decide on."""
-        return self._unsettled(rows, stop2, stale=True)
+    def settle(self, rows: Rows, stop2: float) -> bool:
+        """Measure those of fresh `rows` that are too blurred to decide on; return if any was.
+
+        Not if `gram` will measure all of them.
+        """
+        if len(rows) == 0 or self._blur2(rows) is None:
+            return False
+        lost = self._blurred(rows, stop2, 0.0)
+        self._measure(lost, stop2)
+        return len(lost) > 0
 
     def _residuals_of(self, pivots: Rows) -> Array:
         """Return the residual vectors of pivots, from the panel where it had to make them."""
@@ -337,7 +353,7 @@ class Orthonormal(Factor):
     def refresh(self, rows: Rows, stop2: float) -> None:
         """Bring `rows` (in increasing order) up to the current directions, none blurred."""
         super().refresh(rows, stop2)
-        self.recompute(self._unsettled(rows, stop2, stale=False))
+        self._measure(self._blurred(rows, stop2, self.floor), stop2)
 
     def refresh_all(self, stop2: float) -> None:
         """Bring every row up to the current directions, reading all of them in order.
@@ -355,7 +371,7 @@ class Orthonormal(Factor):
             self._advance_block(block)
         self.residual2[self.pivots] = 0.0
         self.rows_read += self.n
-        self.recompute(self._unsettled(np.arange(self.n), stop2, stale=False))
+        self._measure(self._blurred(np.arange(self.n), stop2, self.floor), stop2)
 
     def _advance_block(self, block: slice) -> None:
         stage = self.stage[block]
@@ -390,18 +406,31 @@ class Orthonormal(Factor):
         self.slack2[rows] = 0.0
         self.residual2[self.pivots] = 0.0
 
-    def _unsettled(self, rows: Rows, stop2: float, *, stale: bool) -> Rows:
-        """Return those of `rows` that are blurred and, if asked for, those that are stale."""
-        root_eps = math.sqrt(self.points.eps)
+    def _measure(self, rows: Rows, stop2: float) -> None:
+        self.recompute(rows)
+
+    def _known(self, stop2: float, error: float) -> _native.Known:
+        limits = np.array([stop2, math.sqrt(self.points.eps), error])
+        return _native.Known(self._unit, self.residual2, self.slack2, self.stage, self.s, limits)
+
+    def _blurred(self, rows: Rows, stop2: float, error: float) -> Rows:
+        """Return those of fresh `rows` that hide too much rounding.
+
+        That is if they cannot be told from the residual that suffices; or if they may be wrong by
+        more than `error`, and by more than half the root of eps of themselves, and measuring them
+        makes that eight times smaller at least.
+        """
+        known = self._known(stop2, error)
         if _native.ready():
-            known = (self.residual2, self.slack2, self._unit, self.stage)
-            return _native.unsettled(rows, *known, self.s, stop2, root_eps, stale=stale)
-        residual2, slack2 = self.residual2[rows], self.slack2[rows]
-        lost = slack2 > root_eps * residual2
-        helps = slack2 > 8.0 * self._unit[rows] * np.sqrt(residual2)
+            return _native.blurred(rows, known)
+        fresh = rows[self.stage[rows] == self.s]
+        residual2, slack2 = self.residual2[fresh], self.slack2[fresh]
+        residual = np.sqrt(residual2)
+        lost = slack2 > known.limits[1] * residual2
+        lost &= slack2 > 8.0 * self._unit[fresh] * residual
+        lost &= slack2 > error * (2.0 * residual - error)
         near_stop = np.abs(residual2 - stop2) <= slack2
-        blurred = (slack2 > 0) & ((lost & helps) | near_stop)
-        return rows[np.where(self.stage[rows] < self.s, stale, blurred)]
+        return np.asarray(fresh[(slack2 > 0) & (lost | near_stop)])
 
     def finish(self, stop2: float) -> None:
         """Bring every point up to date and make the largest residuals exact."""

@@ -78,6 +78,8 @@ def greedy(
         if len(panel.rows) == 0:
             break
         order = _chosen(factor, panel, stop2, (target - factor.s, relaxation, eps))
+        if len(order) == 0:
+            continue
         if len(order) >= 2 * GROUP:
             order = order[: len(order) // GROUP * GROUP]
         factor.extend(panel.rows[order], stop2)
@@ -93,8 +95,15 @@ def greedy(
 def _chosen(
     factor: Orthonormal | Cholesky, panel: Panel, stop2: float, how: tuple[int, float, float]
 ) -> Rows:
-    """Return the positions in the panel that greedy takes."""
+    """Return the positions in the panel that greedy takes.
+
+    None if measuring its residuals made them so much smaller that others lead now.
+    """
     G, blur2 = factor.gram(panel.rows)
+    if np.diagonal(G).max() < how[1] ** 2 * panel.bound2 and not np.array_equal(
+        leaders(factor, len(panel.rows), stop2, how[2]), panel.rows
+    ):
+        return np.empty(0, dtype=np.intp)
     order = panel_pivots(G, panel, stop2, *how, blur2=blur2)
     if len(order) == 0:  # too close to tell
         order = panel_pivots(factor.gram(panel.rows, exact=True)[0], panel, stop2, *how)
@@ -111,8 +120,8 @@ def next_panel(
     """Return the `size` rows of largest residual, all of them up to date.
 
     Rows are refreshed from the largest bound downwards, in growing batches, until the
-    leaders are up to date: rows whose stale bound is below theirs cannot matter. When many
-    would have to be, all are. The first batch is as large as the last panel suggests.
+    leaders are up to date, and told well: rows whose stale bound is below theirs cannot matter.
+    When many would have to be, all are. The first batch is as large as the last panel suggests.
     """
     size = min(size, max(64, factor.n // 20))
     batch, refreshed = max(batch, size), 0
@@ -121,12 +130,13 @@ def next_panel(
         batch *= 4
     while True:
         rows = leaders(factor, size, stop2, eps)
-        some = factor.behind(rows, stop2)
-        if len(some) == 0:
+        some = factor.behind(rows)
+        if len(some):
+            late = _late(factor, batch, stop2) if refreshed else some
+            refreshed = _refresh(factor, late, refreshed, stop2)
+            batch *= 4
+        elif not factor.settle(rows, stop2):
             break
-        late = _late(factor, batch, stop2) if refreshed else some
-        refreshed = _refresh(factor, late, refreshed, stop2)
-        batch *= 4
     bound2, fence = _outside(factor, rows, 2.0 * TIES * eps)
     return Panel(rows, bound2, fence, refreshed)
 
@@ -180,7 +190,7 @@ def _late(factor: Orthonormal | Cholesky, count: int, stop2: float) -> Rows | No
         upper2 = factor.upper2
         limit = min(_sieve(upper2, count // 2), np.nextafter(upper2.max(), 0.0))
         rows = np.flatnonzero(upper2 > max(stop2, limit))  # never fewer than one
-    return None if rows is None or len(rows) > most else factor.behind(rows, stop2)
+    return None if rows is None or len(rows) > most else factor.behind(rows)
 
 
 def _sieve(upper2: Vector, count: int) -> float:

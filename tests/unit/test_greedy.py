@@ -8,8 +8,9 @@ from scipy import sparse
 
 import isopivot._greedy as loop
 import reference
-from isopivot import ICPQR, _native, actual_distortion, icpqr
+from isopivot import ICPQR, _factors, _native, actual_distortion, icpqr
 from isopivot._cholesky import Cholesky
+from isopivot._compiled import Compiled
 from isopivot._factors import Orthonormal
 from isopivot._gram import LinearGram
 from isopivot._points import as_points
@@ -282,3 +283,40 @@ def test_progress_reports_pivots_and_can_stop_the_loop():
     assert reason == "n_components"
     assert seen[-1] == (factor.s, 40)
     assert 5 <= factor.s < 40
+
+
+@pytest.mark.parametrize("pure", [False, True])
+def test_rows_that_only_seemed_to_lead_are_passed_over(pure, monkeypatch):
+    if pure:
+        monkeypatch.setattr(_native, "ready", lambda: False)
+    X = np.random.default_rng(3).standard_normal((200, 30)) * np.geomspace(1, 1e-7, 30)
+    factor = run(Orthonormal(as_points(X, center=False)), n_components=22)
+    few = np.argsort(factor.residual2)[20:30]  # small residuals, of which little is known
+    factor.slack2[few] = 1.0
+    panel = loop.next_panel(factor, 10, 0.0, EPS)
+    np.testing.assert_array_equal(panel.rows, np.sort(few))
+    how = (10, 1.0, EPS)
+    assert len(loop._chosen(factor, panel, 0.0, how)) == 0
+    assert (factor.slack2[few] == 0.0).all()
+    panel = loop.next_panel(factor, 10, 0.0, EPS)
+    order = loop._chosen(factor, panel, 0.0, how)
+    assert panel.rows[order[0]] == np.argmax(factor.residual2)
+
+
+@pytest.mark.parametrize("pure", [False, True])
+def test_residuals_are_measured_only_where_the_floor_asks_for_it(pure, monkeypatch):
+    if pure:
+        monkeypatch.setattr(_native, "available", lambda A: False)
+        monkeypatch.setattr(_native, "ready", lambda: False)
+    monkeypatch.setattr(_factors, "FREE_WORK", 0)
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((3000, 80)) * np.geomspace(1, 2e-3, 80)
+    X[:20] *= 30.0  # the floor grows with the largest norm
+    X = X.astype(np.float32)
+    factor = run((Orthonormal if pure else Compiled)(as_points(X, center=False)), n_components=50)
+    floor, Y = factor.floor, X.astype(float)
+    basis = np.linalg.qr(Y[factor.pivots].T)[0]
+    exact = np.linalg.norm(Y - (Y @ basis) @ basis.T, axis=1)
+    assert np.abs(np.sqrt(factor.residual2) - exact).max() <= floor
+    blurred = (factor.slack2 > np.sqrt(factor.points.eps) * factor.residual2).sum()
+    assert blurred > 1000  # these may be wrong by more than a part of themselves, not by a floor

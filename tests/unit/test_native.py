@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from isopivot import _carried, _compiled, _greedy, _native, icpqr
+from isopivot import _algebra, _carried, _compiled, _greedy, _native, icpqr
 from isopivot._native import _library, products
 
 pytestmark = pytest.mark.skipif(not _native.ready(), reason="the compiled functions were not built")
@@ -290,7 +290,7 @@ def test_residuals_are_brought_up_to_date_with_the_products(rng, threads):
     X, V = rng.standard_normal((90, 30)), np.linalg.qr(rng.standard_normal((30, 5)))[0].T
     rows, norms2 = np.arange(0, 90, 2), (X**2).sum(axis=1)
     slack2, stage = np.where(np.arange(90) % 3, 0.25, 0.0), np.zeros(90, dtype=np.int32)
-    limits, blurred = np.array([0.0, 1.0]), np.zeros(1, dtype=np.int64)
+    limits, blurred = np.array([0.0, 1.0, 0.0]), np.zeros(1, dtype=np.int64)
     state = (np.full(90, 0.5), norms2.copy(), slack2.copy(), stage)
     known = _native.Known(*state, 5, limits, blurred)
     assert len(_native.multiply(X, rows, _native.pack(V), None, 0, known=known)) == 0
@@ -566,3 +566,27 @@ def test_residuals_of_rows(rng, threads, dtype, m, s, centred):
     # Rounding of the vectors, which are no longer than 3 sqrt(m).
     rounding = (s + 4) * np.finfo(dtype).eps * 3 * np.sqrt(m)
     assert_allclose(np.sqrt(found), np.linalg.norm(expected, axis=1), rtol=0, atol=rounding)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_directions_that_are_orthogonal_are_not_corrected(rng, dtype):
+    Q = np.linalg.qr(rng.standard_normal((400, 60)))[0].T.astype(dtype).copy()
+    basis, new, eps = Q[:50], Q[50:].copy(), np.finfo(dtype).eps
+    kept = new.copy()
+    far = np.linalg.norm((basis.astype(float) @ new.T), axis=0).max()
+    assert far <= _algebra.ORTHOGONAL * eps
+    assert_array_equal(_algebra._corrected(new, basis @ new.T, basis), kept)
+    new += np.float32(40.0) * eps * basis[:10]
+    C = np.asarray(basis.astype(float) @ new.T.astype(float), dtype=dtype)
+    corrected = _algebra._corrected(new, C, basis)
+    assert np.linalg.norm(basis.astype(float) @ corrected.T, axis=0).max() <= 4 * eps
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_basis_is_orthonormal_whether_it_was_corrected_or_not(rng, dtype):
+    # Noise needs no correction, residuals far below the norms do.
+    X = rng.standard_normal((700, 500))
+    for data in (X, X * np.geomspace(1, 1e-3, 500) + 1.0):
+        found = icpqr(data.astype(dtype), n_components=300)
+        Q = found.basis.astype(np.float64)
+        assert np.linalg.norm(Q @ Q.T - np.eye(300), 2) <= 20 * np.finfo(dtype).eps

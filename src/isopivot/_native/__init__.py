@@ -11,6 +11,7 @@ its products runs at half speed.
 """
 
 from isopivot._native.bookkeeping import (
+    blurred,
     foremost,
     leaders,
     leading_inverse,
@@ -18,7 +19,6 @@ from isopivot._native.bookkeeping import (
     panel_pivots,
     plan,
     ready,
-    unsettled,
 )
 from isopivot._native.lines import LINE, Lines
 from isopivot._native.products import (
@@ -36,6 +36,7 @@ from isopivot._native.products import (
     pack,
     read_once,
     replace,
+    run_of,
     scatter,
     triangular,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "against",
     "all_finite",
     "available",
+    "blurred",
     "columns_of",
     "combine",
     "foremost",
@@ -65,9 +67,9 @@ __all__ = [
     "read_once",
     "ready",
     "replace",
+    "run_of",
     "scatter",
     "sparse_available",
     "sparse_products",
     "triangular",
-    "unsettled",
 ]

@@ -35,9 +35,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
         *(_POINTER,) * 6,
     ),
     "outside": (*_KNOWN, _SIZE, _POINTER, _SIZE, _REAL, _POINTER),
-    "unsettled": (
-        *(_POINTER, _SIZE, *_KNOWN, _POINTER, _POINTER, _COUNT, _REAL, _REAL, _FLAG, _POINTER),
-    ),
+    "blurred": (_POINTER, _SIZE, *_KNOWN, _POINTER, _POINTER, _COUNT, _POINTER, _POINTER),
     "panel_pivots": (
         *(_POINTER, _SIZE, _POINTER, _SIZE, _SIZE),
         *(_REAL, _REAL, _REAL, _REAL, _REAL, _POINTER, _POINTER),
@@ -45,7 +43,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "leading_inverse": (_POINTER, _SIZE, _REAL, _POINTER),
     "run": (_POINTER, _POINTER, _FLAG, _SIZE, _SIZE, _FLAG),
 }
-_COUNTED = ("leaders", "foremost", "plan", "unsettled", "panel_pivots", "leading_inverse")
+_COUNTED = ("leaders", "foremost", "plan", "blurred", "panel_pivots", "leading_inverse")
 _RESULTS = {"outside": _REAL, **dict.fromkeys(_COUNTED, _SIZE)}
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from isopivot._native._library import address, library
 from isopivot._native.lines import Lines
+from isopivot._native.products import Known
 
 Numbers = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
@@ -90,25 +91,12 @@ def outside(
     return float(most), int(fence.value)
 
 
-def unsettled(
-    rows: Rows,
-    residual2: Numbers,
-    slack2: Numbers,
-    unit: Numbers,
-    stage: Stages,
-    s: int,
-    stop2: float,
-    root_eps: float,
-    *,
-    stale: bool,
-) -> Rows:
-    """Return those of `rows` that are blurred and, if asked for, those that are stale."""
+def blurred(rows: Rows, known: Known) -> Rows:
+    """Return those of `rows` that are up to date, but whose residual hides too much rounding."""
     found = np.empty(len(rows), dtype=np.intp)
-    known = _addresses(residual2, slack2, unit, stage)
-    count = library().unsettled(
-        rows.ctypes.data, len(rows), *known, s, stop2, root_eps, stale, found.ctypes.data
-    )
-    return found[:count]
+    vectors = _addresses(known.residual2, known.slack2, known.unit, known.stage)
+    given, limits = (address(rows), len(rows)), address(known.limits)
+    return found[: library().blurred(*given, *vectors, known.s, limits, address(found))]
 
 
 def panel_pivots(

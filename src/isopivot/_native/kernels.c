@@ -32,18 +32,19 @@
 #define AT(address) ((void *)(intptr_t)(address))
 
 /* UNIT: columns that are multiplied with at once, at least. */
-enum { ROWS = 8, UNIT = 8, TERMS = 96, LINE = 8 };
+enum { ROWS = 8, UNIT = 8, TERMS = 64, LINE = 8 };
 
-/* Whether a squared residual r2 hides so much rounding, b2, that it is not good to decide on. */
-INLINE int is_blurred(double r2, double b2, double unit, double stop2, double root_eps) {
-    double gap = r2 > stop2 ? r2 - stop2 : stop2 - r2;
-    int lost = b2 > root_eps * r2 && b2 > 8.0 * unit * __builtin_sqrt(r2);
+/* Whether a squared residual r2 hides too much rounding, b2: it is then measured. limits: stop2, the
+ * root of eps, and the error that residuals may have; see `Orthonormal._blurred`. */
+INLINE int is_blurred(double r2, double b2, double unit, const double *limits) {
+    double gap = r2 > limits[0] ? r2 - limits[0] : limits[0] - r2, r = __builtin_sqrt(r2);
+    int lost = b2 > limits[1] * r2 && b2 > 8.0 * unit * r && b2 > limits[2] * (2.0 * r - limits[2]);
     return b2 > 0.0 && (lost || gap <= b2);
 }
 
 /* Take captured2 off the squared residuals of `rows`, which have seen `s` directions now; `unit`
- * times a norm is the rounding that the difference hides. limits: stop2 and root_eps of
- * `is_blurred`; *blurred becomes 1 if any is. */
+ * times a norm is the rounding that the difference hides. limits: those of `is_blurred`; *blurred
+ * becomes 1 if any is. */
 static void downdate(const int64_t *rows, ptrdiff_t n, const double *captured2, const double *unit,
                      int32_t s, double *residual2, double *slack2, int32_t *stage,
                      const double *limits, int64_t *blurred) {
@@ -54,7 +55,7 @@ static void downdate(const int64_t *rows, ptrdiff_t n, const double *captured2, 
         if (slack2[i] == 0.0) slack2[i] = unit[i] * __builtin_sqrt(before2);
         residual2[i] = left2 > 0.0 ? left2 : 0.0;
         stage[i] = s;
-        any |= is_blurred(residual2[i], slack2[i], unit[i], limits[0], limits[1]);
+        any |= is_blurred(residual2[i], slack2[i], unit[i], limits);
     }
     if (any) __atomic_store_n(blurred, 1, __ATOMIC_RELAXED);
 }

@@ -36,12 +36,20 @@ def available(A: Any) -> bool:
     )
 
 
+def run_of(m: int) -> int:
+    """Return how many terms of m are summed in float32 before they are added up."""
+    run = 32
+    while run * run < m:
+        run += 16
+    return run
+
+
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known of all rows, and how many directions some of them will have seen.
+    """What is known of all rows, and how many directions some of them have seen, or will have.
 
-    `limits` are stop2 and the root of eps, which say when a residual hides too much rounding
-    (`unsettled`); `blurred` becomes 1 if one of those brought up to date does.
+    `limits` say when a residual hides too much rounding (`Orthonormal._blurred`); `blurred` becomes
+    1 if one of those brought up to date does.
     """
 
     unit: Numbers
@@ -49,8 +57,8 @@ class Known:
     slack2: Numbers
     stage: npt.NDArray[np.int32]
     s: int
-    limits: Numbers
-    blurred: npt.NDArray[np.int64]
+    limits: Numbers  # stop2, the root of eps, and the error that residuals may have
+    blurred: npt.NDArray[np.int64] | None = None
 
     def addresses(self) -> tuple[int, ...]:
         """Return what the compiled function is given."""
