@@ -24,6 +24,7 @@ from isopivot._buffer import RowBuffer
 from isopivot._carried import Carried, centred
 from isopivot._factors import Orthonormal, VectorSource
 
+RUN, RUNS = 16, 16  # terms of float32 that are summed, and such sums; `rows.inc` has them, too
 SPARE = 0.05  # part of X that may be copied of the basis
 _CHUNK = 64  # pivots that are orthogonalised together when the basis is made again
 
@@ -68,9 +69,9 @@ class Compiled(Orthonormal):
     def _rounding(self, eps: float) -> Vector:
         if eps < 1e-10:
             return super()._rounding(eps)
-        # Sums of float32: of a run of equal terms, and of as many runs as there are.
-        m, run = self.points.m, _native.run_of(self.points.m)
-        terms = run / 4.0 + m / (4.0 * run)
+        # Sums of float32: of equal terms, of such sums, and of as many of these as there are.
+        m = self.points.m
+        terms = (RUN + min(RUNS, m / RUN) + m / (RUN * RUNS)) / 4.0
         return (8.0 + 2.0 * min(terms, 2.0 * math.sqrt(m))) * eps * self.points.reach
 
     def refresh_all(self, stop2: float) -> None:

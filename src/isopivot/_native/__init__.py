@@ -36,7 +36,6 @@ from isopivot._native.products import (
     pack,
     read_once,
     replace,
-    run_of,
     scatter,
     triangular,
 )
@@ -67,7 +66,6 @@ __all__ = [
     "read_once",
     "ready",
     "replace",
-    "run_of",
     "scatter",
     "sparse_available",
     "sparse_products",

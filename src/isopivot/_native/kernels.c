@@ -37,9 +37,11 @@ enum { ROWS = 8, UNIT = 8, TERMS = 64, LINE = 8 };
 /* Whether a squared residual r2 hides too much rounding, b2: it is then measured. limits: stop2, the
  * root of eps, and the error that residuals may have; see `Orthonormal._blurred`. */
 INLINE int is_blurred(double r2, double b2, double unit, const double *limits) {
-    double gap = r2 > limits[0] ? r2 - limits[0] : limits[0] - r2, r = __builtin_sqrt(r2);
-    int lost = b2 > limits[1] * r2 && b2 > 8.0 * unit * r && b2 > limits[2] * (2.0 * r - limits[2]);
-    return b2 > 0.0 && (lost || gap <= b2);
+    double gap = r2 > limits[0] ? r2 - limits[0] : limits[0] - r2, r;
+    if (b2 <= 0.0 || gap <= b2) return b2 > 0.0;
+    if (b2 <= limits[1] * r2) return 0;
+    r = __builtin_sqrt(r2);
+    return b2 > 8.0 * unit * r && b2 > limits[2] * (2.0 * r - limits[2]);
 }
 
 /* Take captured2 off the squared residuals of `rows`, which have seen `s` directions now; `unit`

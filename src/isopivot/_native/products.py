@@ -36,14 +36,6 @@ def available(A: Any) -> bool:
     )
 
 
-def run_of(m: int) -> int:
-    """Return how many terms of m are summed in float32 before they are added up."""
-    run = 32
-    while run * run < m:
-        run += 16
-    return run
-
-
 @dataclass(frozen=True, eq=False)
 class Known:
     """What is known of all rows, and how many directions some of them have seen, or will have.
