@@ -208,7 +208,7 @@ class Factor(ABC):
 
 
 class Orthonormal(Factor):
-    """Algorithm 1: an explicit orthonormal basis Q, each direction orthogonalised twice."""
+    """Algorithm 1: an explicit orthonormal basis Q, each direction measured to be orthogonal."""
 
     route: Route = "orthonormal"
     kernel_evaluations: int | None = None
