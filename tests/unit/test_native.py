@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from isopivot import _algebra, _carried, _compiled, _greedy, _native, icpqr
 from isopivot._native import _library, products
+from isopivot._native import lines as _lines
 
 pytestmark = pytest.mark.skipif(not _native.ready(), reason="the compiled functions were not built")
 
@@ -590,3 +591,30 @@ def test_the_basis_is_orthonormal_whether_it_was_corrected_or_not(rng, dtype):
         found = icpqr(data.astype(dtype), n_components=300)
         Q = found.basis.astype(np.float64)
         assert np.linalg.norm(Q @ Q.T - np.eye(300), 2) <= 20 * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("s", [3, 37, 60])
+def test_nothing_is_read_of_coordinates_that_was_not_written(rng, dtype, s, monkeypatch):
+    X = (rng.standard_normal((500, 70)) * np.geomspace(1, 1e-3, 70)).astype(dtype)
+    plain = icpqr(X, n_components=s, center=True)
+
+    class Blank(_native.Lines):
+        def __init__(self, n, dtype, capacity):
+            super().__init__(n, dtype, capacity)
+            self._data[:] = np.nan
+
+    monkeypatch.setattr(_native, "Lines", Blank)
+    found = icpqr(X, n_components=s, center=True)
+    for name in ("pivots", "coordinates", "residuals", "basis"):
+        assert_array_equal(getattr(found, name), getattr(plain, name))
+
+
+@pytest.mark.parametrize("s", [1, 8, 60, 180])
+def test_coordinates_keep_little_memory_beyond_them(s):
+    lines = _native.Lines(50, np.float64, s)
+    lines.grow(s)
+    F = lines.release()
+    assert F.shape == (s, 50)
+    whole = F if F.base is None else F.base
+    assert whole.nbytes <= (1.0 + _lines.SPARE) * F.nbytes

@@ -18,6 +18,7 @@ Matrix = npt.NDArray[Any]
 Rows = npt.NDArray[np.intp]
 
 LINE = 8  # directions; the compiled functions know it, too
+SPARE = 0.03  # part of the coordinates that may be kept beyond them
 _PIECE = 32  # rows whose residuals are formed together
 
 
@@ -26,7 +27,8 @@ class Lines:
 
     def __init__(self, n: int, dtype: Any, capacity: int) -> None:
         self.n, self.size = n, 0
-        self._data = np.zeros((-(-capacity // LINE), n * LINE), dtype=dtype)
+        # Nothing is read that was not written.
+        self._data = np.empty((-(-capacity // LINE), n * LINE), dtype=dtype)
 
     def grow(self, k: int) -> None:
         """Add k directions."""
@@ -103,5 +105,8 @@ class Lines:
             for job in ("copy", "unlined"):
                 run(f"{job}_{_format(self._data)}", arguments, self.n, 4096, threads)
         self._data.resize((groups * LINE, self.n), refcheck=False)
-        self._data.resize((self.size, self.n), refcheck=False)
-        return self._data
+        if SPARE * self.size < groups * LINE - self.size:
+            self._data.resize((self.size, self.n), refcheck=False)
+        # A block that is given back as it was asked for is what the next fit of this size gets,
+        # without new pages from the system.
+        return self._data[: self.size]
