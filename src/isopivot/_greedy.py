@@ -77,7 +77,7 @@ def greedy(
         refreshed = panel.refreshed
         if len(panel.rows) == 0:
             break
-        order = _chosen(factor, panel, stop2, (target - factor.s, relaxation, eps))
+        order = _chosen(factor, panel, stop2, target - factor.s, relaxation, eps)
         if len(order) == 0:
             continue
         if len(order) >= 2 * GROUP:
@@ -93,17 +93,23 @@ def greedy(
 
 
 def _chosen(
-    factor: Orthonormal | Cholesky, panel: Panel, stop2: float, how: tuple[int, float, float]
+    factor: Orthonormal | Cholesky,
+    panel: Panel,
+    stop2: float,
+    room: int,
+    relaxation: float,
+    eps: float,
 ) -> Rows:
     """Return the positions in the panel that greedy takes.
 
     None if measuring its residuals made them so much smaller that others lead now.
     """
     G, blur2 = factor.gram(panel.rows)
-    if np.diagonal(G).max() < how[1] ** 2 * panel.bound2 and not np.array_equal(
-        leaders(factor, len(panel.rows), stop2, how[2]), panel.rows
-    ):
-        return np.empty(0, dtype=np.intp)
+    if np.diagonal(G).max() < relaxation**2 * panel.bound2:
+        now = leaders(factor, len(panel.rows), stop2, eps)
+        if not np.array_equal(now, panel.rows):
+            return np.empty(0, dtype=np.intp)
+    how = (room, relaxation, eps)
     order = panel_pivots(G, panel, stop2, *how, blur2=blur2)
     if len(order) == 0:  # too close to tell
         order = panel_pivots(factor.gram(panel.rows, exact=True)[0], panel, stop2, *how)

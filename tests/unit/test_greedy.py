@@ -296,10 +296,10 @@ def test_rows_that_only_seemed_to_lead_are_passed_over(pure, monkeypatch):
     panel = loop.next_panel(factor, 10, 0.0, EPS)
     np.testing.assert_array_equal(panel.rows, np.sort(few))
     how = (10, 1.0, EPS)
-    assert len(loop._chosen(factor, panel, 0.0, how)) == 0
+    assert len(loop._chosen(factor, panel, 0.0, *how)) == 0
     assert (factor.slack2[few] == 0.0).all()
     panel = loop.next_panel(factor, 10, 0.0, EPS)
-    order = loop._chosen(factor, panel, 0.0, how)
+    order = loop._chosen(factor, panel, 0.0, *how)
     assert panel.rows[order[0]] == np.argmax(factor.residual2)
 
 
