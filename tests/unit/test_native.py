@@ -547,10 +547,11 @@ def test_sparse_rows_with_wide_indices_are_left_to_scipy():
     assert not _native.sparse_available(X)
 
 
+@pytest.mark.parametrize("count", [1, 9, 171])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(("m", "s"), [(1, 1), (5, 3), (37, 20), (600, 90)])
 @pytest.mark.parametrize("centred", [False, True])
-def test_residuals_of_rows(rng, threads, dtype, m, s, centred):
+def test_residuals_of_rows(rng, threads, dtype, m, s, centred, count):
     X = rng.standard_normal((300, m)).astype(dtype)
     mean = X.mean(axis=0) if centred else None
     Q = np.ascontiguousarray(np.linalg.qr(rng.standard_normal((m, s)))[0].T, dtype=dtype)
@@ -561,7 +562,7 @@ def test_residuals_of_rows(rng, threads, dtype, m, s, centred):
     C = np.zeros((F.shape[0] * _native.LINE, 300), dtype=dtype)
     C[:s] = Q @ Y.T
     F[:] = C.reshape(F.shape[0], _native.LINE, 300).transpose(0, 2, 1)
-    rows = np.sort(rng.choice(300, 171, replace=False))
+    rows = np.sort(rng.choice(300, count, replace=False))
     expected = Y[rows].astype(np.float64) - C[:s, rows].T.astype(np.float64) @ Q.astype(np.float64)
     found = lines.residuals2(X, rows, mean, Q)
     # Rounding of the vectors, which are no longer than 3 sqrt(m).
