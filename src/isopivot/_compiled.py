@@ -22,9 +22,10 @@ from isopivot._algebra import inner, less_combined, orthonormalised
 from isopivot._arrays import Array, Rows, Vector
 from isopivot._buffer import RowBuffer
 from isopivot._carried import Carried, centred
-from isopivot._factors import Orthonormal, VectorSource
+from isopivot._factors import Orthonormal, VectorSource, squared_norms
 
 RUN, RUNS = 16, 16  # terms of float32 that are summed, and such sums; `rows.inc` has them, too
+FEW = 32  # rows whose residuals threads share by features, not by rows
 SPARE = 0.05  # part of X that may be copied of the basis
 _CHUNK = 64  # pivots that are orthogonalised together when the basis is made again
 
@@ -58,7 +59,10 @@ class Compiled(Orthonormal):
         """Measure the residuals of fresh `rows` explicitly (errata 15)."""
         points = self.points
         if len(rows) and self.Q.dtype == points.X.dtype:
-            measured2 = self._F.residuals2(points.X, rows, points.mean, self.Q)
+            if len(rows) <= FEW:
+                measured2 = squared_norms(super().residual_vectors(rows))
+            else:
+                measured2 = self._F.residuals2(points.X, rows, points.mean, self.Q)
             # What the rounding of coordinates adds, orthogonally, is its own square.
             added2 = self.s * (self._unit[rows] / 2.0) ** 2
             sure = added2 <= np.sqrt(measured2) * self.floor / 4.0
@@ -91,7 +95,7 @@ class Compiled(Orthonormal):
     def residual_vectors(self, rows: Rows) -> Array:
         """Return what the current directions miss of fresh `rows`, as vectors."""
         points = self.points
-        if self.Q.dtype != points.X.dtype:
+        if self.Q.dtype != points.X.dtype or len(rows) <= FEW:
             return super().residual_vectors(rows)
         E = np.empty((len(rows), points.m), dtype=self.Q.dtype)
         self._F.residuals2(points.X, rows, points.mean, self.Q, E)

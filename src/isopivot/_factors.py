@@ -277,7 +277,7 @@ class Orthonormal(Factor):
         for block in self._blocks_with(len(rows), 2 * self.points.m + self.s):
             E = self.residual_vectors(rows[block])
             E = less_combined(E, inner(self.Q, E), self.Q)
-            self._set_exact(rows[block], _squared_norms(E))
+            self._set_exact(rows[block], squared_norms(E))
 
     def gram(self, rows: Rows, *, exact: bool = False) -> tuple[Vector, float]:
         """Return the Gram matrix of the residuals of fresh `rows`, and how wrong it may be.
@@ -319,7 +319,7 @@ class Orthonormal(Factor):
         Each is tested before it is admitted (errata 3), by its explicit residual R_jj.
         """
         E = self._residuals_of(pivots)
-        first2 = np.minimum(_squared_norms(E[:1, :]), stop2)
+        first2 = np.minimum(squared_norms(E[:1, :]), stop2)
         new, entered = orthonormalised(E, self.Q, stop2)
         k = len(entered)
         if k == 0:
@@ -456,7 +456,8 @@ def squared_columns(C: Vector) -> Vector:
     return np.asarray(np.einsum("ij,ij->j", C, C))
 
 
-def _squared_norms(E: Array) -> Vector:
+def squared_norms(E: Array) -> Vector:
+    """Return the squared norms of rows, in float64."""
     xp = namespace(E)
     wide = xp.astype(E, xp.float64, copy=False)
     return to_numpy(xp.vecdot(wide, wide))

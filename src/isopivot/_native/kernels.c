@@ -46,7 +46,7 @@ INLINE int is_blurred(double r2, double b2, double unit, const double *limits) {
 
 /* Take captured2 off the squared residuals of `rows`, which have seen `s` directions now; `unit`
  * times a norm is the rounding that the difference hides. limits: those of `is_blurred`; *blurred
- * becomes 1 if any is. */
+ * becomes 1 if any is, unless it is NULL. */
 static void downdate(const int64_t *rows, ptrdiff_t n, const double *captured2, const double *unit,
                      int32_t s, double *residual2, double *slack2, int32_t *stage,
                      const double *limits, int64_t *blurred) {
@@ -59,7 +59,7 @@ static void downdate(const int64_t *rows, ptrdiff_t n, const double *captured2, 
         stage[i] = s;
         any |= is_blurred(residual2[i], slack2[i], unit[i], limits);
     }
-    if (any) __atomic_store_n(blurred, 1, __ATOMIC_RELAXED);
+    if (any && blurred) __atomic_store_n(blurred, 1, __ATOMIC_RELAXED);
 }
 
 #define ROW double

@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from isopivot._native._library import address, run, threads_for
-from isopivot._native.products import _format, combine
+from isopivot._native.products import _format
 
 Matrix = npt.NDArray[Any]
 Rows = npt.NDArray[np.intp]
 
 LINE = 8  # directions; the compiled functions know it, too
 SPARE = 0.03  # part of the coordinates that may be kept beyond them
-_FEW = 32  # rows that threads do not share
 _PIECE = 32  # rows whose residuals are formed together
 
 
@@ -86,8 +85,6 @@ class Lines:
         All are of one format. The vectors themselves are kept only if there is room for them,
         `vectors` (len(rows), m).
         """
-        if len(rows) <= _FEW:
-            return self._residuals2_of_few(X, rows, mean, Q, vectors)
         m, s = X.shape[1], self.size
         threads = threads_for(len(rows) * m * s)
         room = _PIECE * (s + (m if vectors is None else 0))
@@ -98,17 +95,6 @@ class Lines:
         arguments = (*given, address(self._data), self.n, s, *basis, *results, room, _PIECE)
         run(f"residuals_{_format(X)}", arguments, len(rows), _PIECE, threads)
         return out
-
-    def _residuals2_of_few(
-        self, X: Matrix, rows: Rows, mean: Matrix | None, Q: Matrix, vectors: Matrix | None
-    ) -> npt.NDArray[np.float64]:
-        """Return the same: threads share the features, so that all of them have work."""
-        E = np.empty((len(rows), X.shape[1]), dtype=X.dtype) if vectors is None else vectors
-        E[:] = X[rows]
-        if mean is not None:
-            E -= mean
-        combine(self.of(rows), Q, E, -1)
-        return np.asarray(np.square(E, dtype=np.float64).sum(axis=1))
 
     def release(self) -> Matrix:
         """Return the coordinates as a matrix (s, n), in the same memory."""
