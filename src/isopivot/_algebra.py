@@ -14,9 +14,6 @@ from isopivot import _native
 from isopivot._arrays import Array, Rows, Vector, like, namespace, put_columns, to_numpy
 from isopivot.certificate import Route
 
-# Corrections of unit vectors below this are formed in float32: what is lost of them, their part
-# 2^-20 or less, is far below eps.
-SHORT = 2.0**-38
 # Epsilons that the basis may have, in norm, of a unit vector that counts as orthogonal to it. If
 # all have as much, distances change by 3 sqrt(s) of them at most: less than the floor.
 ORTHOGONAL = 4.0
@@ -70,6 +67,8 @@ def orthonormalised(E: Array, Q: Array, stop2: float) -> tuple[Array, Vector]:
     orthogonalised against Q once; here again, block by block, until what a pass removes is
     negligible: Cholesky QR, whose weakness, nearly dependent rows, pivoting has ruled out.
     """
+    if _together(E, Q):
+        return _native.orthonormalise(E, Q, stop2, ORTHOGONAL * float(np.finfo(E.dtype).eps))
     inverse, entered = leading_inverse(gram_of(E), stop2)
     new = solved(inverse, E)
     for _ in range(4):
@@ -85,15 +84,18 @@ def orthonormalised(E: Array, Q: Array, stop2: float) -> tuple[Array, Vector]:
     return new, entered
 
 
+def _together(E: Array, Q: Array) -> bool:
+    """Return whether the compiled functions take both, and may write over E."""
+    return (
+        _native.available(E) and _native.available(Q) and E.dtype == Q.dtype and E.flags.writeable
+    )
+
+
 def _corrected(new: Array, C: Array, Q: Array) -> Array:
     """Return unit rows less `C.T @ Q`, what the basis has of them, unless that is nothing."""
     if isinstance(C, np.ndarray) and _largest_column(C) <= ORTHOGONAL * np.finfo(C.dtype).eps:
         return new
-    if not (_native.available(Q) and _native.available(new)) or Q.dtype == np.float32:
-        return less_combined(new, C, Q)
-    # A correction so small need not be formed to more digits than float32 has.
-    _native.combine(C, Q, new, -1, short=bool(np.abs(C).max(initial=0.0) < SHORT))
-    return new
+    return less_combined(new, C, Q)
 
 
 def _largest_column(C: Vector) -> float:

@@ -12,7 +12,6 @@ then on in float64, of the same rows: half the bytes are read, and no digits are
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,10 +21,9 @@ from isopivot._algebra import inner, less_combined, orthonormalised
 from isopivot._arrays import Array, Rows, Vector
 from isopivot._buffer import RowBuffer
 from isopivot._carried import Carried, centred
-from isopivot._factors import Orthonormal, VectorSource, squared_norms
+from isopivot._factors import Orthonormal, VectorSource
 
 RUN, RUNS = 16, 16  # terms of float32 that are summed, and such sums; `rows.inc` has them, too
-FEW = 32  # rows whose residuals threads share by features, not by rows
 SPARE = 0.05  # part of X that may be copied of the basis
 _CHUNK = 64  # pivots that are orthogonalised together when the basis is made again
 
@@ -45,8 +43,9 @@ class Compiled(Orthonormal):
 
     def refresh(self, rows: Rows, stop2: float) -> None:
         """Bring `rows` up to the current directions, none blurred."""
-        if self._advance_in_place(rows, stop2):
-            self._measure(self._blurred(rows, stop2, self.floor), stop2)
+        blurred = self._advance_in_place(rows, stop2)
+        if len(blurred):
+            self._measure(np.sort(blurred), stop2)
 
     def _measure(self, rows: Rows, stop2: float) -> None:
         self._spent += len(rows) * self.s
@@ -59,15 +58,8 @@ class Compiled(Orthonormal):
         """Measure the residuals of fresh `rows` explicitly (errata 15)."""
         points = self.points
         if len(rows) and self.Q.dtype == points.X.dtype:
-            if len(rows) <= FEW:
-                measured2 = squared_norms(super().residual_vectors(rows))
-            else:
-                measured2 = self._F.residuals2(points.X, rows, points.mean, self.Q)
-            # What the rounding of coordinates adds, orthogonally, is its own square.
-            added2 = self.s * (self._unit[rows] / 2.0) ** 2
-            sure = added2 <= np.sqrt(measured2) * self.floor / 4.0
-            self._set_exact(rows[sure], measured2[sure])
-            rows = rows[~sure]
+            measured2 = self._F.residuals2(points.X, rows, points.mean, self.Q)
+            rows = _native.accept(rows, measured2, self._known(0.0, 0.0), self.floor)
         super().recompute(rows)
 
     def _rounding(self, eps: float) -> Vector:
@@ -86,6 +78,7 @@ class Compiled(Orthonormal):
         """Return Q and F, the coordinates of the pivots made exactly triangular, and no T."""
         self._carried = Carried(self.points, wide=self.wide)
         self.slack2 = self._unit = np.empty(0)  # their room is needed now
+        self._everything = self._know()
         Q, F, _ = super().release()
         return np.asarray(Q, dtype=self.points.X.dtype), F, None
 
@@ -95,7 +88,7 @@ class Compiled(Orthonormal):
     def residual_vectors(self, rows: Rows) -> Array:
         """Return what the current directions miss of fresh `rows`, as vectors."""
         points = self.points
-        if self.Q.dtype != points.X.dtype or len(rows) <= FEW:
+        if self.Q.dtype != points.X.dtype:
             return super().residual_vectors(rows)
         E = np.empty((len(rows), points.m), dtype=self.Q.dtype)
         self._F.residuals2(points.X, rows, points.mean, self.Q, E)
@@ -113,27 +106,20 @@ class Compiled(Orthonormal):
         C = self._carried.coordinates(pivots)
         return less_combined(self._vectors(pivots), C, self.Q)
 
-    def _advance_in_place(self, rows: Rows, stop2: float) -> bool:
-        """Project `rows`, each on what it has not seen yet; return whether any may be blurred."""
+    def _advance_in_place(self, rows: Rows, stop2: float) -> Rows:
+        """Project `rows`, each on what it has not seen yet; return those that are blurred then."""
         # Directions are copied to be multiplied with, so many at a time.
         most = max(48, int(SPARE * self.n))
-        known, blurred = self._known(stop2, self.floor), np.zeros(1, dtype=np.int64)
+        blurred, known = rows[:0], self._known(stop2, self.floor)
         while plan := _native.plan(rows, self.stage, self.s, most, _native.UNIT, self._F):
-            _native.multiply(
-                self.points.X,
-                plan.rows,
-                _native.pack(self.Q, plan.directions),
-                plan.where,
-                _native.LINE,
-                shift=self._shift(plan.directions),
-                starts=plan.starts,
-                known=replace(known, s=plan.stop, blurred=blurred),
-            )
+            known.s = plan.stop
+            shift = self._shift(plan.directions)
+            blurred = _native.advance(self.points.X, self.Q, plan, known, shift)
             if plan.stop == self.s:
-                self.rows_read += len(plan.rows)
+                self.rows_read += plan.late
                 self.residual2[self.pivots] = 0.0
-                return bool(blurred[0]) or len(plan.rows) < len(rows)
-        return True
+                break
+        return blurred
 
     def _shift(self, directions: Rows) -> Vector | None:
         """Return what the mean has of each direction; None without a mean."""
@@ -161,6 +147,7 @@ class Compiled(Orthonormal):
         self._unit = self._rounding(float(np.finfo(np.float64).eps))
         self._stored_eps = points.eps
         self.residual2, self.slack2 = points.norms2.copy(), self._unit * points.reach
+        self._everything = self._know()
         self.stage[:] = 0
         self.refresh_all(stop2)
 

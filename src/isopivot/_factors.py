@@ -224,6 +224,7 @@ class Orthonormal(Factor):
         self._unit = self._rounding(points.eps)
         self._stored_eps = 0.0  # of coordinates, where it is more than their rounding
         self.slack2: Vector = self._unit * points.reach
+        self._everything = self._know()
 
     def _coordinate_buffer(self, points: VectorSource, capacity: int) -> Any:
         return RowBuffer(lambda k: points.zeros(k, points.n), capacity)
@@ -319,11 +320,10 @@ class Orthonormal(Factor):
         Each is tested before it is admitted (errata 3), by its explicit residual R_jj.
         """
         E = self._residuals_of(pivots)
-        first2 = np.minimum(squared_norms(E[:1, :]), stop2)
         new, entered = orthonormalised(E, self.Q, stop2)
         k = len(entered)
-        if k == 0:
-            self._set_exact(pivots[:1], first2)
+        if k == 0:  # then nothing was written over E
+            self._set_exact(pivots[:1], np.minimum(squared_norms(E[:1, :]), stop2))
             return 0
         self._Q.grow(k)
         self._Q.put(self.s, slice(None), new)
@@ -409,9 +409,16 @@ class Orthonormal(Factor):
     def _measure(self, rows: Rows, stop2: float) -> None:
         self.recompute(rows)
 
+    def _know(self) -> _native.Known:
+        return _native.Known(
+            self._unit, self.residual2, self.slack2, self.stage, self.s, np.empty(3)
+        )
+
     def _known(self, stop2: float, error: float) -> _native.Known:
-        limits = np.array([stop2, math.sqrt(self.points.eps), error])
-        return _native.Known(self._unit, self.residual2, self.slack2, self.stage, self.s, limits)
+        """Return what is known of all points, and when a residual is blurred."""
+        known = self._everything
+        known.s, known.limits[:] = self.s, (stop2, math.sqrt(self.points.eps), error)
+        return known
 
     def _blurred(self, rows: Rows, stop2: float, error: float) -> Rows:
         """Return those of fresh `rows` that hide too much rounding.

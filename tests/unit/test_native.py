@@ -287,37 +287,86 @@ def test_every_row_gets_exactly_what_it_has_not_seen(stages, s, most, lanes):
     assert_array_equal(np.delete(seen, rows), np.delete(stage, rows))
 
 
-def test_residuals_are_brought_up_to_date_with_the_products(rng, threads):
-    X, V = rng.standard_normal((90, 30)), np.linalg.qr(rng.standard_normal((30, 5)))[0].T
-    rows, norms2 = np.arange(0, 90, 2), (X**2).sum(axis=1)
+@pytest.mark.parametrize("shifted", [False, True])
+def test_residuals_are_brought_up_to_date_with_the_products(rng, threads, shifted):
+    X, V = rng.standard_normal((90, 30)), np.linalg.qr(rng.standard_normal((30, 5)))[0].T.copy()
+    shift = 0.1 * rng.standard_normal(5) if shifted else None
+    norms2, rows = (X**2).sum(axis=1), np.arange(0, 90, 2)
     slack2, stage = np.where(np.arange(90) % 3, 0.25, 0.0), np.zeros(90, dtype=np.int32)
-    limits, blurred = np.array([0.0, 1.0, 0.0]), np.zeros(1, dtype=np.int64)
-    state = (np.full(90, 0.5), norms2.copy(), slack2.copy(), stage)
-    known = _native.Known(*state, 5, limits, blurred)
-    assert len(_native.multiply(X, rows, _native.pack(V), None, 0, known=known)) == 0
-    captured2 = _native.multiply(X, rows, _native.pack(V), None, 0)
+    known = _native.Known(
+        np.full(90, 0.5), norms2.copy(), slack2.copy(), stage, 5, np.array([0.0, 1.0, 0.0])
+    )
+    lines = _native.Lines(90, np.float64, 5)
+    lines.grow(5)
+
+    def advance():
+        plan = _native.plan(rows, stage, 5, 99, _native.UNIT, lines)
+        of_columns = None if shift is None else np.where(plan.directions < 0, 0, shift)
+        return _native.advance(X, V, plan, known, of_columns)
+
+    assert len(advance()) == 0
+    C = X[rows] @ V.T - (0.0 if shift is None else shift)
     expected = norms2.copy()
-    expected[rows] -= captured2
-    assert_allclose(known.residual2, expected, rtol=1e-14)
+    expected[rows] -= (C**2).sum(axis=1)
+    assert_allclose(known.residual2, np.maximum(expected, 0.0), atol=1e-13)
+    assert_allclose(lines.of(rows), C.T, atol=1e-14)
     expected = np.where(slack2 == 0.0, 0.5 * np.sqrt(norms2), slack2)
     assert_allclose(known.slack2[rows], expected[rows], rtol=1e-15)
     assert_array_equal(known.slack2[1::2], slack2[1::2])
     assert_array_equal(stage, np.where(np.arange(90) % 2, 0, 5))
-    assert blurred[0] == 0
-    limits[0] = known.residual2[44]  # a residual too near to where it would suffice
-    _native.multiply(X, rows, _native.pack(0.0 * V), None, 0, known=known)
-    assert blurred[0] == 1
+    # Residuals too near to where they would suffice are named, and no others.
+    stage[:], known.residual2[:], known.slack2[:] = 0, norms2, 1e-9
+    known.limits[0] = norms2[44] - (C[22] ** 2).sum()
+    assert_array_equal(advance(), [44])
 
 
-@pytest.mark.parametrize(("n", "m", "k"), SHAPES)
-def test_short_sums_are_as_good_as_float32(rng, threads, n, m, k):
-    Q, E, C = (rng.standard_normal(shape) for shape in ((n, m), (k, m), (n, k)))
-    exact, short = E - C.T @ Q, E.copy()
-    _native.combine(C, Q, short, -1, short=True)
-    eps = np.finfo(np.float32).eps
-    assert (np.abs(short - exact) <= eps * (4 + np.sqrt(n)) * (np.abs(C).T @ np.abs(Q))).all()
-    if n > 1:
-        assert (short != exact).any()
+def test_measured_residuals_are_taken_unless_coordinates_are_too_rough():
+    n, rows = 6, np.array([1, 2, 4])
+    known = _native.Known(
+        np.array([1, 1, 1, 1, 40, 1]) * 1e-3,
+        *(np.full(n, 9.0), np.full(n, 2.0), np.zeros(n, dtype=np.int32), 16, np.zeros(3)),
+    )
+    # 16 coordinates add 4e-6 of the first two, 6e-3 of the third; a quarter of the floor is 1e-3.
+    unsure = _native.accept(rows, np.array([1.0, 4.0, 1.0]), known, 4e-3)
+    assert_array_equal(unsure, [4])
+    assert_array_equal(known.residual2, [9, 1, 4, 9, 9, 9])
+    assert_array_equal(known.slack2, [2, 0, 0, 2, 2, 2])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("cancelled", [0.0, 1e-9, 1e-3, 1.0])
+@pytest.mark.parametrize(("s", "m", "k"), [(0, 5, 1), (3, 7, 2), (40, 100, 9), (70, 900, 60)])
+def test_directions_are_orthonormal(rng, threads, monkeypatch, s, m, k, dtype, cancelled):
+    monkeypatch.setattr(products, "SPARE", 1 << 17)  # not all at once
+    Q = np.ascontiguousarray(np.linalg.qr(rng.standard_normal((m, s)))[0].T, dtype=dtype)
+    assert _native.available(Q) or s == 0
+    E = rng.standard_normal((k, m))
+    E += rng.standard_normal((k, s)) @ Q * cancelled - (E @ Q.T) @ Q
+    E = E.astype(dtype)
+    new, entered = _algebra.orthonormalised(E.copy(), Q, 0.0)
+    eps = np.finfo(dtype).eps
+    assert new.dtype == dtype
+    assert new.shape == (k, m)
+    assert_allclose(new.astype(float) @ new.T, np.eye(k), atol=40 * eps)
+    assert np.abs(new.astype(float) @ Q.T).max(initial=0.0) <= 8 * eps
+    monkeypatch.setattr(_native, "available", lambda A: False)
+    plain, residuals = _algebra.orthonormalised(E.copy(), Q, 0.0)
+    assert_allclose(new, plain, atol=200 * k * eps)
+    assert_allclose(entered, residuals, rtol=200 * k * eps)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_directions_end_where_a_residual_suffices(rng, dtype):
+    Q = np.eye(3, 30, dtype=dtype)
+    E = np.eye(4, 30, 5, dtype=dtype) * np.array([[3.0], [2.0], [0.5], [1.0]], dtype=dtype)
+    before = E.copy()
+    new, entered = _algebra.orthonormalised(E, Q, 1.0)
+    assert_allclose(new, np.eye(2, 30, 5))
+    assert_allclose(entered, [3.0, 2.0])
+    none, entered = _algebra.orthonormalised(before, Q, 16.0)
+    assert none.shape == (0, 30)
+    assert len(entered) == 0
+    assert_array_equal(before[0], 3.0 * np.eye(1, 30, 5, dtype=dtype)[0])
 
 
 @given(

@@ -11,6 +11,7 @@ its products runs at half speed.
 """
 
 from isopivot._native.bookkeeping import (
+    accept,
     blurred,
     foremost,
     leaders,
@@ -20,10 +21,12 @@ from isopivot._native.bookkeeping import (
     plan,
     ready,
 )
-from isopivot._native.lines import LINE, Lines
+from isopivot._native.lines import Lines
 from isopivot._native.products import (
+    LINE,
     UNIT,
     Known,
+    advance,
     against,
     all_finite,
     available,
@@ -33,6 +36,7 @@ from isopivot._native.products import (
     inner,
     multiply,
     norms2,
+    orthonormalise,
     pack,
     read_once,
     replace,
@@ -46,6 +50,8 @@ __all__ = [
     "UNIT",
     "Known",
     "Lines",
+    "accept",
+    "advance",
     "against",
     "all_finite",
     "available",
@@ -59,6 +65,7 @@ __all__ = [
     "leading_inverse",
     "multiply",
     "norms2",
+    "orthonormalise",
     "outside",
     "pack",
     "panel_pivots",

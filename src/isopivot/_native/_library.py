@@ -32,8 +32,9 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "foremost": (*_KNOWN, _SIZE, _SIZE, _REAL, _POINTER, _SIZE),
     "plan": (
         *(_POINTER, _SIZE, _POINTER, _COUNT, _COUNT, _COUNT, _POINTER, _SIZE, _SIZE),
-        *(_POINTER,) * 6,
+        *(_POINTER, _SIZE),
     ),
+    "accept": (_POINTER, _SIZE, _POINTER, _POINTER, _REAL, _REAL, *(_POINTER,) * 3),
     "outside": (*_KNOWN, _SIZE, _POINTER, _SIZE, _REAL, _POINTER),
     "blurred": (_POINTER, _SIZE, *_KNOWN, _POINTER, _POINTER, _COUNT, _POINTER, _POINTER),
     "panel_pivots": (
@@ -41,9 +42,14 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
         *(_REAL, _REAL, _REAL, _REAL, _REAL, _POINTER, _POINTER),
     ),
     "leading_inverse": (_POINTER, _SIZE, _REAL, _POINTER),
+    **{f"orthonormalise_{kind}": (_POINTER,) * 3 for kind in FORMATS},
+    **{f"few_residuals_{kind}": (_POINTER, _SIZE, _SIZE, _FLAG) for kind in FORMATS},
     "run": (_POINTER, _POINTER, _FLAG, _SIZE, _SIZE, _FLAG),
 }
-_COUNTED = ("leaders", "foremost", "plan", "blurred", "panel_pivots", "leading_inverse")
+_COUNTED = (
+    *("leaders", "foremost", "plan", "accept", "blurred", "panel_pivots", "leading_inverse"),
+    *(f"orthonormalise_{kind}" for kind in FORMATS),
+)
 _RESULTS = {"outside": _REAL, **dict.fromkeys(_COUNTED, _SIZE)}
 
 
@@ -84,6 +90,12 @@ def run(job: str, arguments: Sequence[int], n: int, step: int, threads: int = 1)
     library().run(_address(job), given.buffer_info()[0], len(given), n, step, threads)
 
 
+def call(name: str, arguments: Sequence[int], *more: Any) -> Any:
+    """Call a function that takes a list of integers, and more."""
+    given = array("q", arguments)
+    return getattr(library(), name)(given.buffer_info()[0], *more)
+
+
 def threads_for(work: int) -> int:
     """Return how many threads pay for so many multiplications."""
     return 1 if work < SMALL else threads_of_blas()
@@ -102,6 +114,14 @@ def _blas() -> tuple[Any, ...]:
     return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
+_NOTHING = ctypes.c_char * 0
+
+
 def address(array: npt.NDArray[Any] | None) -> int:
     """Return where an array lies; 0 for none."""
-    return 0 if array is None else int(array.ctypes.data)
+    if array is None:
+        return 0
+    try:
+        return ctypes.addressof(_NOTHING.from_buffer(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError, BufferError):  # read-only, or with gaps: a slower way
+        return int(array.ctypes.data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy.typing as npt
 
 from isopivot._native._library import address, library
 from isopivot._native.lines import Lines
-from isopivot._native.products import Known
+from isopivot._native.products import Known, Plan
 
 Numbers = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
@@ -48,17 +47,6 @@ def foremost(
     return None if found > room else rows[:found].copy()
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """Which rows to multiply with which directions, to bring them up to date; see `plan`."""
-
-    rows: Rows
-    starts: Stages  # column from which on each row wants the products
-    directions: Rows  # one per column; -1 fills up
-    where: npt.NDArray[np.uintp]  # where point 0 has its coordinates
-    stop: int  # directions that the rows have seen then
-
-
 def plan(rows: Rows, stage: Stages, s: int, most: int, lanes: int, lines: Lines) -> Plan | None:
     """Return what to do next so that `rows` see all s directions; None where they have.
 
@@ -66,18 +54,14 @@ def plan(rows: Rows, stage: Stages, s: int, most: int, lanes: int, lines: Lines)
     shifted to where rows waste the least. At most `most` directions are used at a time; most rows
     lack only the last ones.
     """
-    ordered, starts = np.empty(len(rows), dtype=np.intp), np.empty(len(rows), dtype=np.int32)
-    room = lanes + min(s, most)
-    directions, where = np.empty(room, dtype=np.intp), np.empty(room, dtype=np.uintp)
-    begins, result = np.empty(s + 1, dtype=np.intp), np.empty(2, dtype=np.intp)
-    given, found = _addresses(rows, stage), _addresses(ordered, starts, directions, where)
+    n, c = len(rows), lanes + min(s, most)
+    room = np.empty(n + 2 * c + s + 4 + (n + 1) // 2, dtype=np.int64)
     layout = (s, most, lanes, *lines.layout())
-    found += _addresses(begins, result)
-    late = library().plan(given[0], len(rows), given[1], *layout, *found)
+    late = library().plan(address(rows), n, address(stage), *layout, address(room), c)
     if late == 0:
         return None
-    stop, columns = result.tolist()
-    return Plan(ordered[:late], starts[:late], directions[:columns], where[:columns], stop)
+    stop, columns = room[n + 2 * c + s + 1 :][:2].tolist()
+    return Plan(room, n, c, s, late, columns, stop)
 
 
 def outside(
@@ -87,16 +71,27 @@ def outside(
     fence = ctypes.c_int64()
     n, k = len(residual2), len(inside)
     known = (address(residual2), address(slack2))
-    most = library().outside(*known, n, inside.ctypes.data, k, window, ctypes.addressof(fence))
+    most = library().outside(*known, n, address(inside), k, window, ctypes.addressof(fence))
     return float(most), int(fence.value)
 
 
 def blurred(rows: Rows, known: Known) -> Rows:
     """Return those of `rows` that are up to date, but whose residual hides too much rounding."""
     found = np.empty(len(rows), dtype=np.intp)
-    vectors = _addresses(known.residual2, known.slack2, known.unit, known.stage)
-    given, limits = (address(rows), len(rows)), address(known.limits)
-    return found[: library().blurred(*given, *vectors, known.s, limits, address(found))]
+    unit, residual2, slack2, stage, s, limits = known.addresses()
+    given = (address(rows), len(rows), residual2, slack2, unit, stage, s, limits)
+    return found[: library().blurred(*given, address(found))]
+
+
+def accept(rows: Rows, measured2: Numbers, known: Known, floor: float) -> Rows:
+    """Take measured squared residuals as exact; return the rows for which that would be too rough.
+
+    What the rounding of coordinates adds to a residual, orthogonally, is its own square.
+    """
+    n, unsure = len(rows), np.empty(len(rows), dtype=np.intp)
+    unit, residual2, slack2, *_ = known.addresses()
+    given = (address(rows), n, address(measured2), unit, known.s / 4.0, floor, residual2, slack2)
+    return unsure[: library().accept(*given, address(unsure))]
 
 
 def panel_pivots(
@@ -125,9 +120,9 @@ def leading_inverse(G: Numbers, stop2: float) -> tuple[Numbers, Numbers]:
     """
     n = len(G)
     inverse = np.empty((n, n))
-    k = library().leading_inverse(G.ctypes.data, n, stop2, inverse.ctypes.data)
+    k = library().leading_inverse(address(G), n, stop2, address(inverse))
     return inverse[:k, :k], np.diagonal(G)[:k].copy()
 
 
 def _addresses(*arrays: npt.NDArray[Any]) -> list[int]:
-    return [array.ctypes.data for array in arrays]
+    return [address(array) for array in arrays]

@@ -34,6 +34,10 @@
 /* UNIT: columns that are multiplied with at once, at least. */
 enum { ROWS = 8, UNIT = 8, TERMS = 64, LINE = 8 };
 
+/* Corrections of unit vectors below this are formed in float: what is lost of them, their part 2^-20
+ * or less, is far below eps. */
+static const double SHORT = 0x1p-38;
+
 /* Whether a squared residual r2 hides too much rounding, b2: it is then measured. limits: stop2, the
  * root of eps, and the error that residuals may have; see `Orthonormal._blurred`. */
 INLINE int is_blurred(double r2, double b2, double unit, const double *limits) {
@@ -46,10 +50,10 @@ INLINE int is_blurred(double r2, double b2, double unit, const double *limits) {
 
 /* Take captured2 off the squared residuals of `rows`, which have seen `s` directions now; `unit`
  * times a norm is the rounding that the difference hides. limits: those of `is_blurred`; *blurred
- * becomes 1 if any is, unless it is NULL. */
+ * becomes 1 if any is, and marks[p] -1, unless they are NULL. */
 static void downdate(const int64_t *rows, ptrdiff_t n, const double *captured2, const double *unit,
                      int32_t s, double *residual2, double *slack2, int32_t *stage,
-                     const double *limits, int64_t *blurred) {
+                     const double *limits, int64_t *blurred, int32_t *marks) {
     int any = 0;
     for (ptrdiff_t p = 0; p < n; p++) {
         int64_t i = rows[p];
@@ -57,7 +61,9 @@ static void downdate(const int64_t *rows, ptrdiff_t n, const double *captured2, 
         if (slack2[i] == 0.0) slack2[i] = unit[i] * __builtin_sqrt(before2);
         residual2[i] = left2 > 0.0 ? left2 : 0.0;
         stage[i] = s;
-        any |= is_blurred(residual2[i], slack2[i], unit[i], limits);
+        int blurs = is_blurred(residual2[i], slack2[i], unit[i], limits);
+        if (blurs && marks) marks[p] = -1;
+        any |= blurs;
     }
     if (any && blurred) __atomic_store_n(blurred, 1, __ATOMIC_RELAXED);
 }
@@ -123,3 +129,13 @@ int tuned(void) {
 
 #include "bookkeeping.inc"
 #include "threads.inc"
+
+#define REAL double
+#define NAME(x) x##_f64
+#include "directions.inc"
+#undef REAL
+#undef NAME
+
+#define REAL float
+#define NAME(x) x##_f32
+#include "directions.inc"

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from isopivot._native._library import address, run, threads_for
-from isopivot._native.products import _format
+from isopivot._native._library import address, call, run, threads_for
+from isopivot._native.products import LINE, _format, shared_columns
 
 Matrix = npt.NDArray[Any]
 Rows = npt.NDArray[np.intp]
 
-LINE = 8  # directions; the compiled functions know it, too
 SPARE = 0.03  # part of the coordinates that may be kept beyond them
 _PIECE = 32  # rows whose residuals are formed together
 
@@ -85,15 +84,25 @@ class Lines:
         All are of one format. The vectors themselves are kept only if there is room for them,
         `vectors` (len(rows), m).
         """
-        m, s = X.shape[1], self.size
+        m, s, few, kind = X.shape[1], self.size, len(rows) <= _PIECE, _format(X)
         threads = threads_for(len(rows) * m * s)
         room = _PIECE * (s + (m if vectors is None else 0))
-        out, rooms = np.empty(len(rows)), np.empty(threads * room, dtype=X.dtype)
+        rooms = np.empty((1 if few else threads) * room, dtype=X.dtype)
+        out = np.empty(len(rows))
         given = (address(X), X.strides[0] // X.itemsize, address(rows), m, address(mean))
         basis = (address(Q), Q.strides[0] // Q.itemsize)
         results = (address(out), address(vectors), address(rooms))
         arguments = (*given, address(self._data), self.n, s, *basis, *results, room, _PIECE)
-        run(f"residuals_{_format(X)}", arguments, len(rows), _PIECE, threads)
+        if few:
+            call(
+                f"few_residuals_{kind}",
+                arguments,
+                len(rows),
+                shared_columns(m, X.itemsize, threads),
+                threads,
+            )
+        else:
+            run(f"residuals_{kind}", arguments, len(rows), _PIECE, threads)
         return out
 
     def release(self) -> Matrix:

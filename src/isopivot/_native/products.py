@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from array import array
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from isopivot._native._library import address, products_pay, run, threads_for
+from isopivot._native import _library
+from isopivot._native._library import address, call, products_pay, run, threads_for
 
 Matrix = npt.NDArray[Any]
 Numbers = npt.NDArray[np.float64]
@@ -17,6 +20,7 @@ Rows = npt.NDArray[np.intp]
 CACHE = 786432  # bytes that stay in the second-level cache while rows pass by
 PIECE = 1 << 22  # bytes of rows that are one piece of work
 SPARE = 1 << 22  # bytes of a copy that may be made
+LINE = 8  # directions whose coordinates lie together; the compiled functions know it, too
 UNIT = 8  # columns that are multiplied with at once, at least; the compiled functions know it
 _FEATURES = 1024  # of a Gram matrix, that are summed at a time
 
@@ -36,12 +40,11 @@ def available(A: Any) -> bool:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Known:
     """What is known of all rows, and how many directions some of them have seen, or will have.
 
-    `limits` say when a residual hides too much rounding (`Orthonormal._blurred`); `blurred` becomes
-    1 if one of those brought up to date does.
+    `limits` say when a residual hides too much rounding (`Orthonormal._blurred`).
     """
 
     unit: Numbers
@@ -50,13 +53,66 @@ class Known:
     stage: npt.NDArray[np.int32]
     s: int
     limits: Numbers  # stop2, the root of eps, and the error that residuals may have
-    blurred: npt.NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        vectors: tuple[Matrix, ...] = (self.unit, self.residual2, self.slack2, self.stage)
+        self._vectors = tuple(address(vector) for vector in vectors)
+        self._limits = address(self.limits)
 
     def addresses(self) -> tuple[int, ...]:
-        """Return what the compiled function is given."""
-        vectors: tuple[Matrix, ...] = (self.unit, self.residual2, self.slack2, self.stage)
-        known = (address(vector) for vector in vectors)
-        return (*known, self.s, address(self.limits), address(self.blurred))
+        """Return what compiled functions are given."""
+        return (*self._vectors, self.s, self._limits)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Which rows to multiply with which directions, to bring them up to date; see `plan`.
+
+    All of it lies in one piece of memory, for n rows, c columns and s directions at most.
+    """
+
+    room: npt.NDArray[np.int64]
+    n: int
+    c: int
+    s: int
+    late: int  # rows that are to be brought up to date
+    columns: int
+    stop: int  # directions that the rows have seen then
+
+    @property
+    def _ends(self) -> int:
+        return self.n + 2 * self.c + self.s + 3
+
+    @property
+    def rows(self) -> Rows:
+        """Those rows."""
+        return self.room[: self.late]
+
+    @property
+    def directions(self) -> Rows:
+        """One per column; -1 fills up."""
+        return self.room[self.n : self.n + self.columns]
+
+    @property
+    def where(self) -> npt.NDArray[np.uintp]:
+        """Where point 0 has its coordinates; one per column."""
+        return self.room[self.n + self.c :].view(np.uintp)[: self.columns]
+
+    @property
+    def starts(self) -> npt.NDArray[np.int32]:
+        """Column from which on each row wants the products."""
+        return self.room[self._ends + 1 :].view(np.int32)[: self.late]
+
+    @property
+    def blurred(self) -> Rows:
+        """Rows that hide too much rounding, once they were brought up to date."""
+        return self.rows[self.starts < 0] if self.room[self._ends] else self.rows[:0]
+
+    def addresses(self) -> tuple[int, int, int, int, int]:
+        """Return where rows, directions, places, starts, and the mark for any blurred one lie."""
+        at = address(self.room)
+        later = (self.n, self.n + self.c, self._ends + 1, self._ends)
+        return (at, *(at + 8 * k for k in later))  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +126,25 @@ class Packed:
 
 def pack(V: Matrix, rows: Rows | None = None) -> Packed:
     """Return rows of `V`, packed; a negative one is zero."""
-    k, ldx, chosen, _ = _sources(V, rows, None)
-    m, threads, tiles = V.shape[1], threads_for(k * V.shape[1]), -(-k * V.itemsize // 192)
+    k, _, chosen, _ = _sources(V, rows, None)
+    return _pack(V, address(chosen), k)
+
+
+def _pack(V: Matrix, rows: int, k: int) -> Packed:
+    """Return k rows of `V`, packed; which ones lies at the address `rows`."""
+    m, tiles = V.shape[1], -(-k * V.itemsize // 192)
+    threads, ldx = threads_for(k * m), V.strides[0] // V.itemsize
     data = np.empty(-(-k // UNIT) * UNIT * m, dtype=V.dtype)
     parts = -(-2 * threads // max(1, tiles)) if threads > 1 else 1
     most = max(64, -(-m // (64 * parts)) * 64)
     parts = -(-m // most)
-    arguments = (address(V), ldx, address(chosen), k, m, address(data), parts, most)
-    run(f"pack_{_format(V)}", arguments, tiles * parts, 1, threads)
+    run(
+        f"pack_{_format(V)}",
+        (address(V), ldx, rows, k, m, address(data), parts, most),
+        tiles * parts,
+        1,
+        threads,
+    )
     return Packed(data, k, m)
 
 
@@ -91,7 +158,6 @@ def multiply(
     shift: Matrix | None = None,
     scatter: bool = True,
     starts: npt.NDArray[np.int32] | None = None,
-    known: Known | None = None,
 ) -> Numbers:
     """Write the products of rows with `B`, less `shift`; return their sums of squares per row.
 
@@ -111,25 +177,48 @@ def multiply(
     starts : ndarray of the shape of rows, int32, or None
         Column from which on a row is wanted; best in increasing order. Earlier ones may be
         computed again, to the same digits, but are not counted.
-    known : Known or None
-        Brought up to date: the sums of squares are taken off the residuals of the rows, instead
-        of being returned.
     """
-    n, ldx, chosen, _ = _sources(X, rows, None)
-    shift = None if shift is None else np.ascontiguousarray(shift, dtype=B.data.dtype)
-    tiles, threads = max(1, CACHE // (192 * max(1, B.m))), threads_for(n * B.m * B.k)
+    n, _, chosen, _ = _sources(X, rows, None)
+    captured2 = np.empty(n)
+    places = (address(where), step, int(scatter and rows is not None), address(starts))
+    _times(X, n, address(chosen), B, shift, places, captured2, (0,) * 7)
+    return captured2
+
+
+def advance(X: Matrix, Q: Matrix, plan: Plan, known: Known, shift: Matrix | None = None) -> Rows:
+    """Project rows on rows of `Q`, less `shift`, as planned; return those that are blurred then.
+
+    The sums of squares are taken off their residuals.
+    """
+    rows, directions, where, starts, mark = plan.addresses()
+    B, places = _pack(Q, directions, plan.columns), (where, LINE, 1, starts)
+    _times(X, plan.late, rows, B, shift, places, None, (*known.addresses(), mark))
+    return plan.blurred
+
+
+def _times(
+    X: Matrix,
+    n: int,
+    rows: int,
+    B: Packed,
+    shift: Matrix | None,
+    places: tuple[int, int, int, int],
+    captured2: Numbers | None,
+    known: tuple[int, ...],
+) -> None:
+    """Multiply n rows with `B`, where integers are addresses, or 0."""
+    if shift is not None:
+        shift = np.ascontiguousarray(shift, dtype=B.data.dtype)
+    threads, ldx = threads_for(n * B.m * B.k), X.strides[0] // X.itemsize
     piece = min(-(-n // (2 * threads)), max(64, PIECE // max(1, B.m * X.itemsize)))
     piece = max(16, -(-piece // 16) * 16)
-    captured2 = np.empty(n if known is None else threads * piece)
+    if captured2 is None:
+        captured2 = np.empty(threads * piece)
     arguments = (
-        *(address(X), ldx, address(chosen), B.m, address(B.data), B.k, address(shift)),
-        *(address(where), step, int(scatter and rows is not None), address(starts)),
-        *(address(captured2), tiles),
-        *((0,) * 7 if known is None else known.addresses()),
-        piece,
+        *(address(X), ldx, rows, B.m, address(B.data), B.k, address(shift)),
+        *(*places, address(captured2), _tiles(B.m), *known, piece),
     )
     run(f"rows_times_{_format(X, X.dtype != B.data.dtype)}", arguments, n, piece, threads)
-    return captured2 if known is None else captured2[:0]
 
 
 def inner(A: Matrix, B: Matrix) -> Matrix:
@@ -174,23 +263,24 @@ def gram(X: Matrix, rows: Rows | None = None, mean: Matrix | None = None, *, wid
     return G
 
 
-def combine(C: Matrix, B: Matrix, out: Matrix, sign: int = 1, *, short: bool = False) -> None:
-    """Add `sign * C.T @ B` to `out`: few rows, each a sum of rows of B.
-
-    With `short`, sums of float64 are formed in float32.
-    """
+def combine(C: Matrix, B: Matrix, out: Matrix, sign: int = 1) -> None:
+    """Add `sign * C.T @ B` to `out`: few rows, each a sum of rows of B."""
     n, k = C.shape
-    wide, dtype = -(-k // 8) * 8, np.dtype(np.float32) if short else B.dtype
-    if not _reaches(C, wide) or C.strides[1] != C.itemsize or C.dtype != dtype:
-        C, unpadded = np.zeros((n, wide), dtype=dtype), C
+    wide = -(-k // 8) * 8
+    if not _reaches(C, wide) or C.strides[1] != C.itemsize or C.dtype != B.dtype:
+        C, unpadded = np.zeros((n, wide), dtype=B.dtype), C
         C[:, :k] = unpadded
     ldc, ldb, ldo = (M.strides[0] // M.itemsize for M in (C, B, out))
     arguments = (address(C), ldc, n, k, address(B), ldb, address(out), ldo, sign)
-    m, tile = B.shape[1], 192 // B.itemsize
+    m = B.shape[1]
     threads = threads_for(n * k * m)
-    piece = -(-m // (4 * threads * tile)) * tile if threads > 1 else m
-    kind = "short" if dtype != B.dtype else _format(B)
-    run(f"combine_{kind}", arguments, m, max(1, piece), threads)
+    run(f"combine_{_format(B)}", arguments, m, shared_columns(m, B.itemsize, threads), threads)
+
+
+def shared_columns(m: int, itemsize: int, threads: int) -> int:
+    """Return how many of m columns, whole tiles, are one piece of work."""
+    tile = 192 // itemsize
+    return max(1, -(-m // (4 * threads * tile)) * tile if threads > 1 else m)
 
 
 def replace(M: Matrix, E: Matrix) -> None:
@@ -203,8 +293,35 @@ def replace(M: Matrix, E: Matrix) -> None:
     rooms = np.empty(threads * k * tile, dtype=E.dtype)
     lde = E.strides[0] // E.itemsize
     arguments = (address(C), C.shape[1], k, address(E), lde, address(rooms))
-    piece = -(-m // (4 * threads * tile)) * tile
-    run(f"replace_{_format(E)}", arguments, m, max(tile, piece), threads)
+    run(f"replace_{_format(E)}", arguments, m, shared_columns(m, E.itemsize, threads), threads)
+
+
+def orthonormalise(E: Matrix, Q: Matrix, stop2: float, orthogonal: float) -> tuple[Matrix, Numbers]:
+    """Make rows of E orthonormal, and orthogonal to Q, in their place; see `_algebra`.
+
+    Of a unit vector that counts as orthogonal Q has no more than `orthogonal`. Returns those rows
+    of E, and the residual at which each entered.
+    """
+    (k, m), s, size, threads = E.shape, len(Q), E.itemsize, _library.threads_of_blas()
+    wide, tile, features = -(-k // 8) * 8, 192 // size, max(1, min(m, _FEATURES))
+    some = min(-(-k // tile), max(1, SPARE // (192 * max(1, m)))) * tile
+    parts = (
+        *(8 * k * k, 8 * k * k, size * max(s, k) * wide, size * some * m),
+        *(max(8 * s, 192 * threads * max(features, k)), 8 * k),
+    )
+    room, entered = np.empty(sum(parts) // 8 + 1), np.empty(2 * k)
+    places = [*itertools.accumulate(parts[:-1], initial=address(room))]
+    shape = (E.strides[0] // size, Q.strides[0] // size, k, m, s, wide)
+    how = (some, features, _tiles(m), threads, _library.SMALL)
+    given, limits = (address(E), address(Q), *shape, *how, *places), array("d", (stop2, orthogonal))
+    results = (limits.buffer_info()[0], address(entered))
+    found = call(f"orthonormalise_{_format(E)}", given, *results)
+    return E[:found], entered[:found]
+
+
+def _tiles(m: int) -> int:
+    """Return how many tiles of m features stay in the second-level cache."""
+    return max(1, CACHE // (192 * max(1, m)))
 
 
 def _reaches(C: Matrix, wide: int) -> bool:

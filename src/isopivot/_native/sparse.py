@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isopivot._native._library import address, library, run, threads_for
-from isopivot._native.lines import LINE
-from isopivot._native.products import _format
+from isopivot._native.products import LINE, _format
 
 Numbers = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
