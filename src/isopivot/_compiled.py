@@ -41,6 +41,10 @@ class Compiled(Orthonormal):
     def _coordinate_buffer(self, points: VectorSource, capacity: int) -> Any:
         return _native.Lines(points.n, points.X.dtype, capacity)
 
+    def _basis_buffer(self, points: VectorSource, capacity: int) -> RowBuffer:
+        # Zeros would be new pages, or written; memory that was given back is neither.
+        return RowBuffer(lambda k: np.empty((k, points.m), dtype=points.X.dtype), capacity)
+
     def refresh(self, rows: Rows, stop2: float) -> None:
         """Bring `rows` up to the current directions, none blurred."""
         blurred = self._advance_in_place(rows, stop2)
@@ -62,13 +66,13 @@ class Compiled(Orthonormal):
             rows = _native.accept(rows, measured2, self._known(0.0, 0.0), self.floor)
         super().recompute(rows)
 
-    def _rounding(self, eps: float) -> Vector:
+    def _rounding_of(self, eps: float) -> float:
         if eps < 1e-10:
-            return super()._rounding(eps)
+            return super()._rounding_of(eps)
         # Sums of float32: of equal terms, of such sums, and of as many of these as there are.
         m = self.points.m
         terms = (RUN + min(RUNS, m / RUN) + m / (RUN * RUNS)) / 4.0
-        return (8.0 + 2.0 * min(terms, 2.0 * math.sqrt(m))) * eps * self.points.reach
+        return (8.0 + 2.0 * min(terms, 2.0 * math.sqrt(m))) * eps
 
     def refresh_all(self, stop2: float) -> None:
         """Bring every row up to the current directions."""
@@ -144,7 +148,8 @@ class Compiled(Orthonormal):
         self._Q.grow(s)
         self._Q.put(0, slice(None), Q)
         self.pivot_residuals = entered
-        self._unit = self._rounding(float(np.finfo(np.float64).eps))
+        self._rounding = self._rounding_of(float(np.finfo(np.float64).eps))
+        self._unit = self._rounding * points.reach
         self._stored_eps = points.eps
         self.residual2, self.slack2 = points.norms2.copy(), self._unit * points.reach
         self._everything = self._know()

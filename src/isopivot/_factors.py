@@ -149,6 +149,8 @@ class Factor(ABC):
 
     def behind(self, rows: Rows) -> Rows:
         """Return those of `rows` whose residual is stale."""
+        if _native.ready():
+            return _native.behind(rows, self.stage, self.s)
         return rows[self.stage[rows] < self.s]
 
     def settle(self, rows: Rows, stop2: float) -> bool:
@@ -219,9 +221,10 @@ class Orthonormal(Factor):
         self.points = points
         # A small part of the data, unless that would be too little to multiply at once.
         self._block_bytes = min(BLOCK_BYTES, max(points.data_bytes // 32, BLOCK_BYTES // 2))
-        self._Q = RowBuffer(lambda k: points.zeros(k, points.m), capacity)
+        self._Q = self._basis_buffer(points, capacity)
         self._panel: tuple[Rows, Array] = _NO_PANEL
-        self._unit = self._rounding(points.eps)
+        self._rounding = self._rounding_of(points.eps)
+        self._unit = self._rounding * points.reach
         self._stored_eps = 0.0  # of coordinates, where it is more than their rounding
         self.slack2: Vector = self._unit * points.reach
         self._everything = self._know()
@@ -229,9 +232,12 @@ class Orthonormal(Factor):
     def _coordinate_buffer(self, points: VectorSource, capacity: int) -> Any:
         return RowBuffer(lambda k: points.zeros(k, points.n), capacity)
 
-    def _rounding(self, eps: float) -> Vector:
-        """Return the rounding of a downdated squared residual, per last explicit norm."""
-        return (8.0 + 4.0 * math.sqrt(self.points.m)) * eps * self.points.reach
+    def _basis_buffer(self, points: VectorSource, capacity: int) -> RowBuffer:
+        return RowBuffer(lambda k: points.zeros(k, points.m), capacity)
+
+    def _rounding_of(self, eps: float) -> float:
+        """Return the rounding of a downdated squared residual, per reach and last explicit norm."""
+        return (8.0 + 4.0 * math.sqrt(self.points.m)) * eps
 
     @property
     def floor(self) -> float:
@@ -295,11 +301,10 @@ class Orthonormal(Factor):
 
     def _blur2(self, rows: Rows) -> float | None:
         """Return how wrong a difference of Gram matrices may be; None if that is too much."""
-        largest2, reach = self.residual2[rows].max(), self.points.reach[rows]
-        if largest2 >= EXPLICIT_BELOW * reach.max() ** 2:
+        largest2, reach2 = self.residual2[rows].max(), self.points.reach[rows].max() ** 2
+        if largest2 >= EXPLICIT_BELOW * reach2:
             return 0.0
-        blur2 = float((self._unit[rows] * reach).max())
-        stored2 = self._stored_eps * reach.max() ** 2
+        blur2, stored2 = self._rounding * reach2, self._stored_eps * reach2
         near = stored2 <= 2.0 * math.sqrt(largest2) * STORED * self.floor
         return blur2 if near and blur2 <= CLEAR * largest2 else None
 

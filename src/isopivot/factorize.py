@@ -310,8 +310,13 @@ def _checked(X: Any) -> Any:
     check_not_none(X)
     if _is_numpy_like(X):
         with with_remedies():
-            later, formats = finite_later(X), [np.float64, np.float32]
-            return check_array(X, accept_sparse="csr", dtype=formats, ensure_all_finite=not later)
+            return check_array(
+                X,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=not finite_later(X),
+                input_name="X",
+            )
     xp = namespace(X)
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(

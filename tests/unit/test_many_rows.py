@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from isopivot import ICPQR, KernelICPQR, icpqr
+from isopivot import ICPQR, KernelICPQR, _native, icpqr
 
 N, M, S = 6000, 40, 15
 
@@ -43,7 +43,7 @@ def test_coordinates_and_rates(rng, dtype, center, scale):
     X[::7] = model.inverse_transform(model.transform(X[::7]))  # rows within the span
     X[::11] = model.dictionary_[0]
     room = rounding(model, X)
-    assert model._extension.in_place(X)
+    assert model._extension.in_place(X) == _native.available(X)
     apart = np.abs(model.transform(X) - one_by_one(model.transform, X)).max(axis=1)
     assert (apart <= 2 * room).all()
     rates = model.distortion_rate(X)

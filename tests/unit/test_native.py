@@ -320,6 +320,12 @@ def test_residuals_are_brought_up_to_date_with_the_products(rng, threads, shifte
     assert_array_equal(advance(), [44])
 
 
+def test_rows_that_lag_behind():
+    stage = np.array([3, 5, 0, 5, 4], dtype=np.int32)
+    assert_array_equal(_native.behind(np.array([0, 1, 2, 4]), stage, 5), [0, 2, 4])
+    assert len(_native.behind(np.array([1, 3]), stage, 5)) == 0
+
+
 def test_measured_residuals_are_taken_unless_coordinates_are_too_rough():
     n, rows = 6, np.array([1, 2, 4])
     known = _native.Known(

@@ -12,6 +12,7 @@ its products runs at half speed.
 
 from isopivot._native.bookkeeping import (
     accept,
+    behind,
     blurred,
     foremost,
     leaders,
@@ -55,6 +56,7 @@ __all__ = [
     "against",
     "all_finite",
     "available",
+    "behind",
     "blurred",
     "columns_of",
     "combine",

@@ -36,6 +36,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     ),
     "accept": (_POINTER, _SIZE, _POINTER, _POINTER, _REAL, _REAL, *(_POINTER,) * 3),
     "outside": (*_KNOWN, _SIZE, _POINTER, _SIZE, _REAL, _POINTER),
+    "behind": (_POINTER, _SIZE, _POINTER, _COUNT, _POINTER),
     "blurred": (_POINTER, _SIZE, *_KNOWN, _POINTER, _POINTER, _COUNT, _POINTER, _POINTER),
     "panel_pivots": (
         *(_POINTER, _SIZE, _POINTER, _SIZE, _SIZE),
@@ -47,7 +48,16 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "run": (_POINTER, _POINTER, _FLAG, _SIZE, _SIZE, _FLAG),
 }
 _COUNTED = (
-    *("leaders", "foremost", "plan", "accept", "blurred", "panel_pivots", "leading_inverse"),
+    *(
+        "leaders",
+        "foremost",
+        "plan",
+        "accept",
+        "behind",
+        "blurred",
+        "panel_pivots",
+        "leading_inverse",
+    ),
     *(f"orthonormalise_{kind}" for kind in FORMATS),
 )
 _RESULTS = {"outside": _REAL, **dict.fromkeys(_COUNTED, _SIZE)}

@@ -75,6 +75,12 @@ def outside(
     return float(most), int(fence.value)
 
 
+def behind(rows: Rows, stage: Stages, s: int) -> Rows:
+    """Return those of `rows` that have not seen s directions."""
+    n, found = len(rows), np.empty(len(rows), dtype=np.intp)
+    return found[: library().behind(address(rows), n, address(stage), s, address(found))]
+
+
 def blurred(rows: Rows, known: Known) -> Rows:
     """Return those of `rows` that are up to date, but whose residual hides too much rounding."""
     found = np.empty(len(rows), dtype=np.intp)

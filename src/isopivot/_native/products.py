@@ -106,7 +106,9 @@ class Plan:
     @property
     def blurred(self) -> Rows:
         """Rows that hide too much rounding, once they were brought up to date."""
-        return self.rows[self.starts < 0] if self.room[self._ends] else self.rows[:0]
+        if not self.room[self._ends]:
+            return self.rows[:0]
+        return self.room[np.flatnonzero(self.starts < 0)]
 
     def addresses(self) -> tuple[int, int, int, int, int]:
         """Return where rows, directions, places, starts, and the mark for any blurred one lie."""
