@@ -63,7 +63,7 @@ class Compiled(Orthonormal):
         points = self.points
         if len(rows) and self.Q.dtype == points.X.dtype:
             measured2 = self._F.residuals2(points.X, rows, points.mean, self.Q)
-            rows = _native.accept(rows, measured2, self._known(0.0, 0.0), self.floor)
+            rows = _native.accept(rows, measured2, self._everything, self.s, self.floor)
         super().recompute(rows)
 
     def _rounding_of(self, eps: float) -> float:

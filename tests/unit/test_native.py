@@ -333,7 +333,7 @@ def test_measured_residuals_are_taken_unless_coordinates_are_too_rough():
         *(np.full(n, 9.0), np.full(n, 2.0), np.zeros(n, dtype=np.int32), 16, np.zeros(3)),
     )
     # 16 coordinates add 4e-6 of the first two, 6e-3 of the third; a quarter of the floor is 1e-3.
-    unsure = _native.accept(rows, np.array([1.0, 4.0, 1.0]), known, 4e-3)
+    unsure = _native.accept(rows, np.array([1.0, 4.0, 1.0]), known, 16, 4e-3)
     assert_array_equal(unsure, [4])
     assert_array_equal(known.residual2, [9, 1, 4, 9, 9, 9])
     assert_array_equal(known.slack2, [2, 0, 0, 2, 2, 2])

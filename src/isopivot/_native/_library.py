@@ -132,6 +132,6 @@ def address(array: npt.NDArray[Any] | None) -> int:
     if array is None:
         return 0
     try:
-        return ctypes.addressof(_NOTHING.from_buffer(array))  # type: ignore[arg-type]
+        return ctypes.addressof(_NOTHING.from_buffer(array.data))
     except (TypeError, ValueError, BufferError):  # read-only, or with gaps: a slower way
         return int(array.ctypes.data)

@@ -89,14 +89,14 @@ def blurred(rows: Rows, known: Known) -> Rows:
     return found[: library().blurred(*given, address(found))]
 
 
-def accept(rows: Rows, measured2: Numbers, known: Known, floor: float) -> Rows:
+def accept(rows: Rows, measured2: Numbers, known: Known, s: int, floor: float) -> Rows:
     """Take measured squared residuals as exact; return the rows for which that would be too rough.
 
-    What the rounding of coordinates adds to a residual, orthogonally, is its own square.
+    What the rounding of s coordinates adds to a residual, orthogonally, is its own square.
     """
     n, unsure = len(rows), np.empty(len(rows), dtype=np.intp)
     unit, residual2, slack2, *_ = known.addresses()
-    given = (address(rows), n, address(measured2), unit, known.s / 4.0, floor, residual2, slack2)
+    given = (address(rows), n, address(measured2), unit, s / 4.0, floor, residual2, slack2)
     return unsure[: library().accept(*given, address(unsure))]
 
 

@@ -112,9 +112,10 @@ class Plan:
 
     def addresses(self) -> tuple[int, int, int, int, int]:
         """Return where rows, directions, places, starts, and the mark for any blurred one lie."""
-        at = address(self.room)
-        later = (self.n, self.n + self.c, self._ends + 1, self._ends)
-        return (at, *(at + 8 * k for k in later))  # type: ignore[return-value]
+        rows = address(self.room)
+        directions = rows + 8 * self.n
+        mark = rows + 8 * self._ends
+        return rows, directions, directions + 8 * self.c, mark + 8, mark
 
 
 @dataclass(frozen=True, eq=False)
