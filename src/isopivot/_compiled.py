@@ -24,7 +24,8 @@ from isopivot._carried import Carried, centred
 from isopivot._factors import Orthonormal, VectorSource
 
 RUN, RUNS = 16, 16  # terms of float32 that are summed, and such sums; `rows.inc` has them, too
-SPARE = 0.05  # part of X that may be copied of the basis
+SPARE = 0.042  # part of X that may be copied of the basis
+FEW = 16  # blurred rows below which they are left for later: measuring them takes as long
 _CHUNK = 64  # pivots that are orthogonalised together when the basis is made again
 
 
@@ -46,9 +47,12 @@ class Compiled(Orthonormal):
         return RowBuffer(lambda k: np.empty((k, points.m), dtype=points.X.dtype), capacity)
 
     def refresh(self, rows: Rows, stop2: float) -> None:
-        """Bring `rows` up to the current directions, none blurred."""
+        """Bring `rows` up to the current directions, few of them blurred.
+
+        A panel settles its own, and `finish` the others.
+        """
         blurred = self._advance_in_place(rows, stop2)
-        if len(blurred):
+        if len(blurred) >= FEW:
             self._measure(np.sort(blurred), stop2)
 
     def _measure(self, rows: Rows, stop2: float) -> None:
@@ -62,8 +66,8 @@ class Compiled(Orthonormal):
         """Measure the residuals of fresh `rows` explicitly (errata 15)."""
         points = self.points
         if len(rows) and self.Q.dtype == points.X.dtype:
-            measured2 = self._F.residuals2(points.X, rows, points.mean, self.Q)
-            rows = _native.accept(rows, measured2, self._everything, self.s, self.floor)
+            known = self._everything
+            rows = self._F.measure(points.X, rows, points.mean, self.Q, known, self.floor)
         super().recompute(rows)
 
     def _rounding_of(self, eps: float) -> float:
@@ -77,6 +81,13 @@ class Compiled(Orthonormal):
     def refresh_all(self, stop2: float) -> None:
         """Bring every row up to the current directions."""
         self.refresh(np.arange(self.n), stop2)
+
+    def finish(self, stop2: float) -> None:
+        """Bring every point up to date, none blurred, and make the largest residuals exact."""
+        everyone = np.arange(self.n)
+        self._advance_in_place(everyone, stop2)
+        self._measure(self._blurred(everyone, stop2, self.floor), stop2)
+        super().finish(stop2)
 
     def release(self) -> tuple[Array | None, Array, Vector | None]:
         """Return Q and F, the coordinates of the pivots made exactly triangular, and no T."""
@@ -114,25 +125,22 @@ class Compiled(Orthonormal):
         """Project `rows`, each on what it has not seen yet; return those that are blurred then."""
         # Directions are copied to be multiplied with, so many at a time.
         most = max(48, int(SPARE * self.n))
-        blurred, known = rows[:0], self._known(stop2, self.floor)
-        while plan := _native.plan(rows, self.stage, self.s, most, _native.UNIT, self._F):
-            known.s = plan.stop
-            shift = self._shift(plan.directions)
-            blurred = _native.advance(self.points.X, self.Q, plan, known, shift)
-            if plan.stop == self.s:
-                self.rows_read += plan.late
-                self.residual2[self.pivots] = 0.0
-                break
+        given = (self.points.X, self.Q, rows, self._known(stop2, self.floor), most)
+        blurred: Rows
+        blurred, late = self._F.advance(*given, self._shift())
+        self.rows_read += late
+        if late:
+            self.residual2[self.pivots] = 0.0
         return blurred
 
-    def _shift(self, directions: Rows) -> Vector | None:
+    def _shift(self) -> Vector | None:
         """Return what the mean has of each direction; None without a mean."""
         if self.points.mean is None:
             return None
         mean = np.asarray(self.points.mean, dtype=self.Q.dtype)
         new = inner(self.Q[len(self._of_mean) :], mean[None, :])[:, 0]
-        self._of_mean = np.append(self._of_mean, new)
-        return np.where(directions < 0, 0.0, self._of_mean[directions])
+        self._of_mean = np.append(self._of_mean, new).astype(self.Q.dtype, copy=False)
+        return self._of_mean
 
     def _widen(self, stop2: float) -> None:
         """Go on in float64: the basis, and all residuals, once again."""
@@ -154,7 +162,7 @@ class Compiled(Orthonormal):
         self.residual2, self.slack2 = points.norms2.copy(), self._unit * points.reach
         self._everything = self._know()
         self.stage[:] = 0
-        self.refresh_all(stop2)
+        self.recompute(np.sort(self._advance_in_place(np.arange(self.n), stop2)))
 
 
 def _orthonormal_rows(points: VectorSource, pivots: Rows) -> tuple[Vector, Vector]:

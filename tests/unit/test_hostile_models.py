@@ -61,7 +61,13 @@ scalars = st.sampled_from(
      "1e999%", "cholesky", "orthonormal", "diffusion-dense", "KernelICPQR", [], {},
      [1], {"a": 1}, [[]]]
 )  # fmt: skip
-numbers = st.sampled_from([0.0, -1.0, np.nan, np.inf, -np.inf, 1e308, 5e-324, 1e-160, 3.0])
+NUMBERS = np.array([0.0, -1.0, np.nan, np.inf, -np.inf, 1e308, 5e-324, 1e-160, 3.0])
+
+
+def numbers(dtype):
+    """Such numbers in a format; in a short one some of them are infinite, or 0."""
+    with np.errstate(all="ignore"):
+        return st.sampled_from(NUMBERS.astype(dtype))
 
 
 @st.composite
@@ -71,9 +77,9 @@ def other_arrays(draw, array):
     array = array.toarray() if sparse.issparse(array) else array
     if way == "value" and array.size and array.dtype.kind == "f":
         array = array.copy()
-        array.flat[draw(st.integers(0, array.size - 1))] = draw(numbers)
+        array.flat[draw(st.integers(0, array.size - 1))] = draw(numbers(array.dtype))
     elif way == "fill" and array.dtype.kind == "f":
-        array = np.full_like(array, draw(numbers))
+        array = np.full_like(array, draw(numbers(array.dtype)))
     elif way == "shape":
         array = array.reshape(draw(st.sampled_from([(-1,), (1, -1), (-1, 1)])))
     elif way == "cut":

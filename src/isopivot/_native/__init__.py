@@ -11,7 +11,6 @@ its products runs at half speed.
 """
 
 from isopivot._native.bookkeeping import (
-    accept,
     behind,
     blurred,
     foremost,
@@ -19,7 +18,6 @@ from isopivot._native.bookkeeping import (
     leading_inverse,
     outside,
     panel_pivots,
-    plan,
     ready,
 )
 from isopivot._native.lines import Lines
@@ -27,7 +25,6 @@ from isopivot._native.products import (
     LINE,
     UNIT,
     Known,
-    advance,
     against,
     all_finite,
     available,
@@ -51,7 +48,6 @@ __all__ = [
     "UNIT",
     "Known",
     "Lines",
-    "accept",
     "advance",
     "against",
     "all_finite",
@@ -71,7 +67,6 @@ __all__ = [
     "outside",
     "pack",
     "panel_pivots",
-    "plan",
     "read_once",
     "ready",
     "replace",

@@ -30,11 +30,6 @@ _JOBS = {
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "leaders": (*_KNOWN, _SIZE, _SIZE, _REAL, _REAL, _POINTER, _POINTER),
     "foremost": (*_KNOWN, _SIZE, _SIZE, _REAL, _POINTER, _SIZE),
-    "plan": (
-        *(_POINTER, _SIZE, _POINTER, _COUNT, _COUNT, _COUNT, _POINTER, _SIZE, _SIZE),
-        *(_POINTER, _SIZE),
-    ),
-    "accept": (_POINTER, _SIZE, _POINTER, _POINTER, _REAL, _REAL, *(_POINTER,) * 3),
     "outside": (*_KNOWN, _SIZE, _POINTER, _SIZE, _REAL, _POINTER),
     "behind": (_POINTER, _SIZE, _POINTER, _COUNT, _POINTER),
     "blurred": (_POINTER, _SIZE, *_KNOWN, _POINTER, _POINTER, _COUNT, _POINTER, _POINTER),
@@ -44,21 +39,14 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     ),
     "leading_inverse": (_POINTER, _SIZE, _REAL, _POINTER),
     **{f"orthonormalise_{kind}": (_POINTER,) * 3 for kind in FORMATS},
-    **{f"few_residuals_{kind}": (_POINTER, _SIZE, _SIZE, _FLAG) for kind in FORMATS},
+    **{f"all_residuals_{kind}": (_POINTER, _SIZE, _SIZE, _FLAG, _REAL, _REAL) for kind in FORMATS},
+    **{f"advance_{kind}": (_POINTER, _POINTER) for kind in (*FORMATS, "mixed")},
     "run": (_POINTER, _POINTER, _FLAG, _SIZE, _SIZE, _FLAG),
 }
 _COUNTED = (
-    *(
-        "leaders",
-        "foremost",
-        "plan",
-        "accept",
-        "behind",
-        "blurred",
-        "panel_pivots",
-        "leading_inverse",
-    ),
-    *(f"orthonormalise_{kind}" for kind in FORMATS),
+    *("leaders", "foremost", "behind", "blurred", "panel_pivots", "leading_inverse"),
+    *(f"{name}_{kind}" for name in ("orthonormalise", "all_residuals") for kind in FORMATS),
+    *(f"advance_{kind}" for kind in (*FORMATS, "mixed")),
 )
 _RESULTS = {"outside": _REAL, **dict.fromkeys(_COUNTED, _SIZE)}
 

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isopivot._native._library import address, library
-from isopivot._native.lines import Lines
-from isopivot._native.products import Known, Plan
+from isopivot._native.products import Known
 
 Numbers = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
@@ -47,23 +46,6 @@ def foremost(
     return None if found > room else rows[:found].copy()
 
 
-def plan(rows: Rows, stage: Stages, s: int, most: int, lanes: int, lines: Lines) -> Plan | None:
-    """Return what to do next so that `rows` see all s directions; None where they have.
-
-    Rows that have seen as much stand together. Columns come in vectors of `lanes`, so they are
-    shifted to where rows waste the least. At most `most` directions are used at a time; most rows
-    lack only the last ones.
-    """
-    n, c = len(rows), lanes + min(s, most)
-    room = np.empty(n + 2 * c + s + 4 + (n + 1) // 2, dtype=np.int64)
-    layout = (s, most, lanes, *lines.layout())
-    late = library().plan(address(rows), n, address(stage), *layout, address(room), c)
-    if late == 0:
-        return None
-    stop, columns = room[n + 2 * c + s + 1 :][:2].tolist()
-    return Plan(room, n, c, s, late, columns, stop)
-
-
 def outside(
     residual2: Numbers, slack2: Numbers | None, inside: Rows, window: float
 ) -> tuple[float, int]:
@@ -87,17 +69,6 @@ def blurred(rows: Rows, known: Known) -> Rows:
     unit, residual2, slack2, stage, s, limits = known.addresses()
     given = (address(rows), len(rows), residual2, slack2, unit, stage, s, limits)
     return found[: library().blurred(*given, address(found))]
-
-
-def accept(rows: Rows, measured2: Numbers, known: Known, s: int, floor: float) -> Rows:
-    """Take measured squared residuals as exact; return the rows for which that would be too rough.
-
-    What the rounding of s coordinates adds to a residual, orthogonally, is its own square.
-    """
-    n, unsure = len(rows), np.empty(len(rows), dtype=np.intp)
-    unit, residual2, slack2, *_ = known.addresses()
-    given = (address(rows), n, address(measured2), unit, s / 4.0, floor, residual2, slack2)
-    return unsure[: library().accept(*given, address(unsure))]
 
 
 def panel_pivots(

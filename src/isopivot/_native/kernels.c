@@ -132,10 +132,19 @@ int tuned(void) {
 
 #define REAL double
 #define NAME(x) x##_f64
+#define COLUMNS pack_f64
 #include "directions.inc"
+#include "refresh.inc"
+#undef NAME
+
+#define NAME(x) x##_mixed
+#include "refresh.inc"
 #undef REAL
 #undef NAME
+#undef COLUMNS
 
 #define REAL float
 #define NAME(x) x##_f32
+#define COLUMNS pack_f32
 #include "directions.inc"
+#include "refresh.inc"

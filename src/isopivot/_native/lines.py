@@ -6,13 +6,15 @@ lie in a cache line of its own; here the coordinates on 8 directions lie togethe
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from isopivot._native import _library
 from isopivot._native._library import address, call, run, threads_for
-from isopivot._native.products import LINE, _format, shared_columns
+from isopivot._native.products import LINE, PIECE, UNIT, Known, _format, shared_columns, tiles_of
 
 Matrix = npt.NDArray[Any]
 Rows = npt.NDArray[np.intp]
@@ -38,9 +40,34 @@ class Lines:
             extra = max(missing, len(self._data) // 8)
             self._data.resize((len(self._data) + extra, self._data.shape[1]), refcheck=False)
 
-    def layout(self) -> tuple[int, int, int]:
-        """Return where the first line lies, and the bytes of a line and of a number."""
-        return address(self._data), self._data.strides[0], self._data.itemsize
+    def advance(
+        self, X: Matrix, Q: Matrix, rows: Rows, known: Known, most: int, mean: Matrix | None = None
+    ) -> tuple[Rows, int]:
+        """Project rows on what they have not seen of the first known.s directions, rows of `Q`.
+
+        The squares are taken off their residuals. At most `most` directions are used at a time;
+        most rows lack only the last ones. `mean`: what that of the points has of each direction.
+        Returns those that are blurred then, and how many were not up to date.
+        """
+        n, m, s, threads = len(rows), X.shape[1], known.s, _library.threads_of_blas()
+        columns = UNIT + (s if s <= most else min(most, s - int(known.stage[rows].min(initial=s))))
+        piece = max(64, PIECE // max(1, m * X.itemsize))
+        room = np.empty(n + 2 * columns + s + 4 + (n + 1) // 2, dtype=np.int64)
+        packed = np.empty(-(-columns // UNIT) * UNIT * (m + 1), dtype=Q.dtype)
+        captured2 = np.empty(threads * min(piece + 16, n + 16))
+        read = ctypes.c_int64()
+        unit, residual2, slack2, stage, _, limits = known.addresses()
+        arguments = (
+            *(address(X), X.strides[0] // X.itemsize, m, address(Q), Q.strides[0] // Q.itemsize),
+            *(address(mean), address(rows), n, s, most),
+            *(address(self._data), self._data.strides[0], self._data.itemsize),
+            *(unit, residual2, slack2, stage, limits),
+            *(address(room), columns, address(packed), address(captured2)),
+            *(tiles_of(m), threads, _library.SMALL, piece),
+        )
+        kind = _format(X, X.dtype != Q.dtype)
+        blurred = call(f"advance_{kind}", arguments, ctypes.addressof(read))
+        return room[:blurred], read.value
 
     def of(self, rows: Rows) -> npt.NDArray[np.float64]:
         """Return the coordinates (s, len(rows)) of some points, in float64."""
@@ -84,26 +111,45 @@ class Lines:
         All are of one format. The vectors themselves are kept only if there is room for them,
         `vectors` (len(rows), m).
         """
-        m, s, few, kind = X.shape[1], self.size, len(rows) <= _PIECE, _format(X)
-        threads = threads_for(len(rows) * m * s)
-        room = _PIECE * (s + (m if vectors is None else 0))
-        rooms = np.empty((1 if few else threads) * room, dtype=X.dtype)
         out = np.empty(len(rows))
-        given = (address(X), X.strides[0] // X.itemsize, address(rows), m, address(mean))
-        basis = (address(Q), Q.strides[0] // Q.itemsize)
-        results = (address(out), address(vectors), address(rooms))
-        arguments = (*given, address(self._data), self.n, s, *basis, *results, room, _PIECE)
-        if few:
-            call(
-                f"few_residuals_{kind}",
-                arguments,
-                len(rows),
-                shared_columns(m, X.itemsize, threads),
-                threads,
-            )
-        else:
-            run(f"residuals_{kind}", arguments, len(rows), _PIECE, threads)
+        self._explicit(X, rows, mean, Q, (out, vectors), (0,))
         return out
+
+    def measure(
+        self, X: Matrix, rows: Rows, mean: Matrix | None, Q: Matrix, known: Known, floor: float
+    ) -> Rows:
+        """Take explicit residuals of some rows as exact; return those for which that is too rough.
+
+        What the rounding of s coordinates adds to a residual, orthogonally, is its own square.
+        """
+        unsure = np.empty(len(rows), dtype=np.intp)
+        unit, residual2, slack2, *_ = known.addresses()
+        more = (unit, residual2, slack2, address(unsure))
+        out = np.empty(len(rows))
+        return unsure[: self._explicit(X, rows, mean, Q, (out, None), more, floor)]
+
+    def _explicit(
+        self,
+        X: Matrix,
+        rows: Rows,
+        mean: Matrix | None,
+        Q: Matrix,
+        out: tuple[Matrix, Matrix | None],
+        more: tuple[int, ...],
+        floor: float = 0.0,
+    ) -> int:
+        """Write squared residuals, and their vectors; return how many are not accepted."""
+        count, m, s = len(rows), X.shape[1], self.size
+        threads = threads_for(count * m * s)
+        room = _PIECE * (s + (m if out[1] is None else 0))
+        rooms = np.empty((1 if count <= _PIECE else threads) * room, dtype=X.dtype)
+        arguments = (
+            *(address(X), X.strides[0] // X.itemsize, address(rows), m, address(mean)),
+            *(address(self._data), self.n, s, address(Q), Q.strides[0] // Q.itemsize),
+            *(address(out[0]), address(out[1]), address(rooms), room, _PIECE, *more),
+        )
+        how = (count, shared_columns(m, X.itemsize, threads), threads, s / 4.0, floor)
+        return int(call(f"all_residuals_{_format(X)}", arguments, *how))
 
     def release(self) -> Matrix:
         """Return the coordinates as a matrix (s, n), in the same memory."""

@@ -65,60 +65,6 @@ class Known:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """Which rows to multiply with which directions, to bring them up to date; see `plan`.
-
-    All of it lies in one piece of memory, for n rows, c columns and s directions at most.
-    """
-
-    room: npt.NDArray[np.int64]
-    n: int
-    c: int
-    s: int
-    late: int  # rows that are to be brought up to date
-    columns: int
-    stop: int  # directions that the rows have seen then
-
-    @property
-    def _ends(self) -> int:
-        return self.n + 2 * self.c + self.s + 3
-
-    @property
-    def rows(self) -> Rows:
-        """Those rows."""
-        return self.room[: self.late]
-
-    @property
-    def directions(self) -> Rows:
-        """One per column; -1 fills up."""
-        return self.room[self.n : self.n + self.columns]
-
-    @property
-    def where(self) -> npt.NDArray[np.uintp]:
-        """Where point 0 has its coordinates; one per column."""
-        return self.room[self.n + self.c :].view(np.uintp)[: self.columns]
-
-    @property
-    def starts(self) -> npt.NDArray[np.int32]:
-        """Column from which on each row wants the products."""
-        return self.room[self._ends + 1 :].view(np.int32)[: self.late]
-
-    @property
-    def blurred(self) -> Rows:
-        """Rows that hide too much rounding, once they were brought up to date."""
-        if not self.room[self._ends]:
-            return self.rows[:0]
-        return self.room[np.flatnonzero(self.starts < 0)]
-
-    def addresses(self) -> tuple[int, int, int, int, int]:
-        """Return where rows, directions, places, starts, and the mark for any blurred one lie."""
-        rows = address(self.room)
-        directions = rows + 8 * self.n
-        mark = rows + 8 * self._ends
-        return rows, directions, directions + 8 * self.c, mark + 8, mark
-
-
-@dataclass(frozen=True, eq=False)
 class Packed:
     """Rows, as columns that rows can be multiplied with: tiles of three vectors."""
 
@@ -129,21 +75,16 @@ class Packed:
 
 def pack(V: Matrix, rows: Rows | None = None) -> Packed:
     """Return rows of `V`, packed; a negative one is zero."""
-    k, _, chosen, _ = _sources(V, rows, None)
-    return _pack(V, address(chosen), k)
-
-
-def _pack(V: Matrix, rows: int, k: int) -> Packed:
-    """Return k rows of `V`, packed; which ones lies at the address `rows`."""
+    k, ldx, chosen, _ = _sources(V, rows, None)
     m, tiles = V.shape[1], -(-k * V.itemsize // 192)
-    threads, ldx = threads_for(k * m), V.strides[0] // V.itemsize
+    threads = threads_for(k * m)
     data = np.empty(-(-k // UNIT) * UNIT * m, dtype=V.dtype)
     parts = -(-2 * threads // max(1, tiles)) if threads > 1 else 1
     most = max(64, -(-m // (64 * parts)) * 64)
     parts = -(-m // most)
     run(
         f"pack_{_format(V)}",
-        (address(V), ldx, rows, k, m, address(data), parts, most),
+        (address(V), ldx, address(chosen), k, m, address(data), parts, most),
         tiles * parts,
         1,
         threads,
@@ -160,7 +101,6 @@ def multiply(
     *,
     shift: Matrix | None = None,
     scatter: bool = True,
-    starts: npt.NDArray[np.int32] | None = None,
 ) -> Numbers:
     """Write the products of rows with `B`, less `shift`; return their sums of squares per row.
 
@@ -177,51 +117,21 @@ def multiply(
         numbers, times i, further on (without `scatter`: that of the i-th of `rows`). 0 for
         columns that only fill up. None: only the sums of squares are wanted.
     shift : ndarray of shape (B.k,) or None
-    starts : ndarray of the shape of rows, int32, or None
-        Column from which on a row is wanted; best in increasing order. Earlier ones may be
-        computed again, to the same digits, but are not counted.
     """
-    n, _, chosen, _ = _sources(X, rows, None)
+    n, ldx, chosen, _ = _sources(X, rows, None)
     captured2 = np.empty(n)
-    places = (address(where), step, int(scatter and rows is not None), address(starts))
-    _times(X, n, address(chosen), B, shift, places, captured2, (0,) * 7)
-    return captured2
-
-
-def advance(X: Matrix, Q: Matrix, plan: Plan, known: Known, shift: Matrix | None = None) -> Rows:
-    """Project rows on rows of `Q`, less `shift`, as planned; return those that are blurred then.
-
-    The sums of squares are taken off their residuals.
-    """
-    rows, directions, where, starts, mark = plan.addresses()
-    B, places = _pack(Q, directions, plan.columns), (where, LINE, 1, starts)
-    _times(X, plan.late, rows, B, shift, places, None, (*known.addresses(), mark))
-    return plan.blurred
-
-
-def _times(
-    X: Matrix,
-    n: int,
-    rows: int,
-    B: Packed,
-    shift: Matrix | None,
-    places: tuple[int, int, int, int],
-    captured2: Numbers | None,
-    known: tuple[int, ...],
-) -> None:
-    """Multiply n rows with `B`, where integers are addresses, or 0."""
     if shift is not None:
         shift = np.ascontiguousarray(shift, dtype=B.data.dtype)
-    threads, ldx = threads_for(n * B.m * B.k), X.strides[0] // X.itemsize
+    threads = threads_for(n * B.m * B.k)
     piece = min(-(-n // (2 * threads)), max(64, PIECE // max(1, B.m * X.itemsize)))
     piece = max(16, -(-piece // 16) * 16)
-    if captured2 is None:
-        captured2 = np.empty(threads * piece)
     arguments = (
-        *(address(X), ldx, rows, B.m, address(B.data), B.k, address(shift)),
-        *(*places, address(captured2), _tiles(B.m), *known, piece),
+        *(address(X), ldx, address(chosen), B.m, address(B.data), B.k, address(shift)),
+        *(address(where), step, int(scatter and rows is not None), 0),
+        *(address(captured2), tiles_of(B.m), *(0,) * 7, piece),
     )
     run(f"rows_times_{_format(X, X.dtype != B.data.dtype)}", arguments, n, piece, threads)
+    return captured2
 
 
 def inner(A: Matrix, B: Matrix) -> Matrix:
@@ -315,14 +225,14 @@ def orthonormalise(E: Matrix, Q: Matrix, stop2: float, orthogonal: float) -> tup
     room, entered = np.empty(sum(parts) // 8 + 1), np.empty(2 * k)
     places = [*itertools.accumulate(parts[:-1], initial=address(room))]
     shape = (E.strides[0] // size, Q.strides[0] // size, k, m, s, wide)
-    how = (some, features, _tiles(m), threads, _library.SMALL)
+    how = (some, features, tiles_of(m), threads, _library.SMALL)
     given, limits = (address(E), address(Q), *shape, *how, *places), array("d", (stop2, orthogonal))
     results = (limits.buffer_info()[0], address(entered))
     found = call(f"orthonormalise_{_format(E)}", given, *results)
     return E[:found], entered[:found]
 
 
-def _tiles(m: int) -> int:
+def tiles_of(m: int) -> int:
     """Return how many tiles of m features stay in the second-level cache."""
     return max(1, CACHE // (192 * max(1, m)))
 
