@@ -20,7 +20,7 @@ Matrix = npt.NDArray[Any]
 Rows = npt.NDArray[np.intp]
 
 SPARE = 0.03  # part of the coordinates that may be kept beyond them
-_PIECE = 32  # rows whose residuals are formed together
+_PIECE = 24  # rows whose residuals are formed together
 
 
 class Lines:
