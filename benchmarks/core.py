@@ -72,7 +72,7 @@ def run_case(case: Case, options: argparse.Namespace, folder: Path) -> dict[str,
         "data": str(path),
         "s": case.s,
         "repeats": options.repeats,
-        "at_least": 0.0 if options.quick else 1.0,
+        "at_least": 0.0 if options.quick else 3.0,  # seconds
         "limit": options.limit,
         "all_pairs_rows": options.all_pairs_rows,
         "result": str(folder / "result.json"),

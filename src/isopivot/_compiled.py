@@ -84,10 +84,9 @@ class Compiled(Orthonormal):
 
     def finish(self, stop2: float) -> None:
         """Bring every point up to date, none blurred, and make the largest residuals exact."""
-        everyone = np.arange(self.n)
-        self._advance_in_place(everyone, stop2)
-        self._measure(self._blurred(everyone, stop2, self.floor), stop2)
-        super().finish(stop2)
+        self._advance_in_place(np.arange(self.n), stop2)
+        self._measure(self._blurred(np.arange(self.n), stop2, self.floor), stop2)
+        self._make_largest_exact()
 
     def release(self) -> tuple[Array | None, Array, Vector | None]:
         """Return Q and F, the coordinates of the pivots made exactly triangular, and no T."""

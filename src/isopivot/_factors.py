@@ -447,6 +447,9 @@ class Orthonormal(Factor):
     def finish(self, stop2: float) -> None:
         """Bring every point up to date and make the largest residuals exact."""
         self.refresh_all(stop2)
+        self._make_largest_exact()
+
+    def _make_largest_exact(self) -> None:
         if self.n * self.points.m * self.s <= FREE_WORK:
             blurred = self.slack2 > 0
         else:
