@@ -17,6 +17,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ import numpy as np
 from scipy import sparse
 
 import measure
+from cases import FULL, Case, data
 
 HERE = Path(__file__).parent
 REPEATS = 5
@@ -40,9 +42,22 @@ def seconds(call: Callable[[], Any], repeats: int = REPEATS) -> float:
     return statistics.median(taken)
 
 
-def microseconds(call: Callable[[], Any], calls: int = 300) -> float:
-    """Median over repeats of the mean time of a short call, in microseconds."""
-    return 1e6 * seconds(lambda: [call() for _ in range(calls)], 9) / calls
+def microseconds(*calls: Callable[[], Any], repeats: int = 15) -> list[float]:
+    """Medians of the times of short calls, in microseconds, taken in turn."""
+    many = [lambda call=call: [call() for _ in range(200)] for call in calls]
+    return [1e6 * taken / 200 for taken in in_turn(*many, repeats=repeats)]
+
+
+def in_turn(*calls: Callable[[], Any], repeats: int) -> list[float]:
+    """Median wall times of calls that take turns, so that a slow spell hits all of them."""
+    time.sleep(0.3)
+    taken: list[list[float]] = [[] for _ in calls]
+    for _ in range(repeats):
+        for call, times in zip(calls, taken, strict=True):
+            start = time.perf_counter()
+            call()
+            times.append(time.perf_counter() - start)
+    return [statistics.median(times) for times in taken]
 
 
 def extra_memory(call: Callable[[], Any], kept: Callable[[Any], list[np.ndarray]]) -> int:
@@ -120,6 +135,23 @@ def _kept_by_kernel(model: Any) -> list[np.ndarray]:
     return [model.embedding_, model.residuals_, model.dictionary_, model._extension.T]
 
 
+def section_float32() -> list[tuple[str, float, str, str]]:
+    """float32 against float64, call by call."""
+    from isopivot import icpqr
+
+    rows = []
+    for case in FULL:
+        wide = data(case)
+        short = wide.astype(np.float32)
+        calls = [partial(icpqr, X, n_components=case.s) for X in (wide, short)]
+        for call in calls:  # the first ones get new memory
+            call()
+        taken = in_turn(*calls, repeats=max(9, int(6e10 // (case.n * case.m * case.s))))
+        what = f"icpqr float64 / float32, {case.name}"
+        rows.append((what, taken[0] / taken[1], "x", ">= 1.6"))
+    return rows
+
+
 def section_rows() -> list[tuple[str, float, str, str]]:
     """One row, and a million rows."""
     from sklearn.utils.validation import validate_data
@@ -131,16 +163,15 @@ def section_rows() -> list[tuple[str, float, str, str]]:
     x, dtypes = X[:1], [np.float64, np.float32]
     rows = []
     for model in (ICPQR(None, 20).fit(X), KernelICPQR(None, 200).fit(X)):
-        check = microseconds(
+        check, *taken = microseconds(
             lambda model=model: validate_data(
                 model, x, reset=False, accept_sparse="csr", dtype=dtypes
-            )
+            ),
+            *(partial(getattr(model, name), x) for name in METHODS),
         )
-        for name in ("transform", "distortion_rate"):
-            method = getattr(model, name)
-            beyond = microseconds(lambda method=method: method(x)) - check
-            asked = "< 100 beyond validation"
-            rows.append((f"{type(model).__name__}.{name}, one row of 50", beyond, "us", asked))
+        for name, whole in zip(METHODS, taken, strict=True):
+            what = f"{type(model).__name__}.{name}, one row of 50"
+            rows.append((what, whole - check, "us", "< 100 beyond validation"))
     rows.append(("scikit-learn's validation of that row", check, "us", ""))
     model = ICPQR(None, 20).fit(X)
     many, Q = rng.standard_normal((1_000_000, 50)), rng.standard_normal((50, 20))
@@ -162,7 +193,6 @@ PARTS = ("refresh", "gram", "extend", "finish", "release")
 
 def section_profile() -> list[tuple[str, float, str, str]]:
     """Where the time goes: refreshes, panels, new directions, what ends the loop."""
-    from cases import FULL, data
     from isopivot import icpqr
     from isopivot._compiled import Compiled
 
@@ -198,25 +228,24 @@ def section_profile() -> list[tuple[str, float, str, str]]:
 
 def section_relaxation() -> list[tuple[str, float, str, str]]:
     """gamma against s and time, 20000 x 600 decaying, mu as 180 exact pivots leave it."""
-    from cases import FULL, data
     from isopivot import icpqr
 
     X = data(next(case for case in FULL if case.name == "tall-decaying"))
     mu = icpqr(X, n_components=180).certificate.mu_strict
-    exact = seconds(lambda: icpqr(X, mu=mu))
+    fits = {g: partial(icpqr, X, mu=mu, relaxation=g) for g in (1.0, 0.9, 0.8, 0.7, 0.5, 0.3)}
+    exact, *taken = in_turn(partial(icpqr, X, mu=mu), *fits.values(), repeats=9)
     rows = []
-    for gamma in (1.0, 0.9, 0.8, 0.7, 0.5, 0.3):
-        result = icpqr(X, mu=mu, relaxation=gamma)
-        taken = seconds(lambda g=gamma: icpqr(X, mu=mu, relaxation=g))
-        what = f"relaxation {gamma:g}: s = {result.certificate.n_components}, "
-        what += f"{result.certificate.passes} passes, time / exact"
-        rows.append((what, taken / exact, "x", ""))
+    for (gamma, fit), time_of_fit in zip(fits.items(), taken, strict=True):
+        found = fit().certificate
+        what = (
+            f"relaxation {gamma:g}: s = {found.n_components}, {found.passes} passes, time / exact"
+        )
+        rows.append((what, time_of_fit / exact, "x", ""))
     return rows
 
 
 def section_growth() -> list[tuple[str, float, str, str]]:
     """How the time grows with n, m and s, one at a time, on decaying data."""
-    from cases import Case, data
     from isopivot import icpqr
 
     rows = []
