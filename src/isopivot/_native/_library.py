@@ -22,7 +22,7 @@ _KNOWN = (_POINTER, _POINTER)  # squared residuals and the rounding they hide
 # What can be shared between threads: it takes a list of integers.
 _JOBS = {
     **dict.fromkeys(("rows_times", "gram"), (*FORMATS, "mixed")),
-    **dict.fromkeys(("pack", "replace", "read_once", "norms2", "finite"), FORMATS),
+    **dict.fromkeys(("replace", "read_once", "norms2", "finite"), FORMATS),
     **dict.fromkeys(("scatter", "triangular", "lines", "gather", "copy", "unlined"), FORMATS),
     **dict.fromkeys(("residuals", "spread", "sparse_times"), FORMATS),
     "combine": (*FORMATS, "short"),
@@ -40,6 +40,10 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "leading_inverse": (_POINTER, _SIZE, _REAL, _POINTER),
     **{f"orthonormalise_{kind}": (_POINTER,) * 3 for kind in FORMATS},
     **{f"all_residuals_{kind}": (_POINTER, _SIZE, _SIZE, _FLAG, _REAL, _REAL) for kind in FORMATS},
+    **{
+        f"pack_rows_{kind}": (_POINTER, _SIZE, _POINTER, _SIZE, _SIZE, _POINTER, _FLAG)
+        for kind in FORMATS
+    },
     **{f"advance_{kind}": (_POINTER, _POINTER) for kind in (*FORMATS, "mixed")},
     "run": (_POINTER, _POINTER, _FLAG, _SIZE, _SIZE, _FLAG),
 }

@@ -132,7 +132,7 @@ int tuned(void) {
 
 #define REAL double
 #define NAME(x) x##_f64
-#define COLUMNS pack_f64
+#define PACK pack_rows_f64
 #include "directions.inc"
 #include "refresh.inc"
 #undef NAME
@@ -141,10 +141,10 @@ int tuned(void) {
 #include "refresh.inc"
 #undef REAL
 #undef NAME
-#undef COLUMNS
+#undef PACK
 
 #define REAL float
 #define NAME(x) x##_f32
-#define COLUMNS pack_f32
+#define PACK pack_rows_f32
 #include "directions.inc"
 #include "refresh.inc"

@@ -76,19 +76,10 @@ class Packed:
 def pack(V: Matrix, rows: Rows | None = None) -> Packed:
     """Return rows of `V`, packed; a negative one is zero."""
     k, ldx, chosen, _ = _sources(V, rows, None)
-    m, tiles = V.shape[1], -(-k * V.itemsize // 192)
-    threads = threads_for(k * m)
+    m = V.shape[1]
     data = np.empty(-(-k // UNIT) * UNIT * m, dtype=V.dtype)
-    parts = -(-2 * threads // max(1, tiles)) if threads > 1 else 1
-    most = max(64, -(-m // (64 * parts)) * 64)
-    parts = -(-m // most)
-    run(
-        f"pack_{_format(V)}",
-        (address(V), ldx, address(chosen), k, m, address(data), parts, most),
-        tiles * parts,
-        1,
-        threads,
-    )
+    function = getattr(_library.library(), f"pack_rows_{_format(V)}")
+    function(address(V), ldx, address(chosen), k, m, address(data), threads_for(k * m))
     return Packed(data, k, m)
 
 
