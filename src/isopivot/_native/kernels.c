@@ -23,6 +23,11 @@
 #define TUNED 0
 #endif
 #define INLINE static inline __attribute__((always_inline))
+#if defined(__GNUC__) && !defined(__clang__)
+#define UNROLL _Pragma("GCC unroll 8")
+#else
+#define UNROLL
+#endif
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define SHUFFLE __builtin_shufflevector
