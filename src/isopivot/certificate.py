@@ -100,18 +100,20 @@ class Certificate:
 
     def __str__(self) -> str:
         space = "" if self.kernel_evaluations is None else "feature-space "
+        space = "diffusion " if self.route.startswith("diffusion") else space
         verdict = (
             f"no pairwise {space}distance changed by more than {self.distortion_bound:.6g}"
             if self.certified
             else f"the requested mu was not reached; {space}distances changed by at most "
             f"{self.distortion_bound:.6g}"
         )
+        mu = f", mu {self.mu:.6g}" if self.certified else ""  # else that is the residual, too
         if self.n_components == 0:
             verdict += ", because mu exceeds every norm and nothing was kept"
         return (
             f"{self.n_samples} points kept in {self.n_components} dimensions: {verdict} "
-            f"(largest residual {self.mu_strict:.6g}, mu {self.mu:.6g}, stopped by "
-            f"{self.stopped_by}; {self.route}, {self.dtype}, rounding {self.accuracy_floor:.2g})"
+            f"(largest residual {self.mu_strict:.6g}{mu}, stopped by {self.stopped_by}; "
+            f"{self.route}, {self.dtype}, rounding {self.accuracy_floor:.2g})"
         )
 
 

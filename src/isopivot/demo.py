@@ -128,7 +128,9 @@ def detection_table(found: list[Detection]) -> Table:
     table = Table(
         title="Novelty detection: each of the ten digits in turn is never shown to the fit",
         caption=f"Fitted on a third of the other nine digits (about {rows:.0f} rows), calibrated "
-        "on a third,\nfalse alarms counted on a third. Means over the ten (smallest-largest).",
+        "on a third,\nfalse alarms counted on a third. Means over the ten (smallest-largest). "
+        "The rate asked\nis that over all draws of such rows: this one may lie above it, and "
+        "the ten share their rows.",
         title_style="bold",
     )
     table.add_column("detector", no_wrap=True)

@@ -72,10 +72,13 @@ def plot_path(
     >>> ax.get_ylabel()
     'dimension s'
     """
-    from matplotlib.ticker import MaxNLocator
-
+    if hasattr(path, "path_"):
+        name = type(path).__name__
+        raise TypeError(f"got the estimator {name} for path; allowed is a path; pass its path_")
     steps: Floats = check_array(path, dtype=np.float64)
     ax = _axes(ax)
+    from matplotlib.ticker import MaxNLocator
+
     # The smallest s whose residual is at most mu: constant from one residual up to the last.
     ax.step(steps[:, 0], steps[:, 1], where="pre", color=CURVE, linewidth=1.8)
     marks = np.atleast_1d(np.asarray([] if mu is None else mu, dtype=np.float64))
@@ -314,7 +317,12 @@ def _axes(ax: Axes | None) -> Axes:
     """Give ``ax`` back, or fresh axes of a figure that pyplot does not know."""
     if ax is not None:
         return ax
-    from matplotlib.figure import Figure
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "pictures need matplotlib, which is not installed; pip install matplotlib"
+        ) from error
 
     ax = Figure(figsize=(6.4, 4.8), dpi=150, layout="constrained").subplots()
     ax.spines[["top", "right"]].set_visible(False)

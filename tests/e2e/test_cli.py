@@ -166,7 +166,7 @@ def test_a_folder_that_may_not_be_written(tmp_path):
     assert "Permission denied; choose a folder" in finished.stderr
 
 
-@pytest.mark.parametrize("name", ["typer", "rich", "matplotlib"])
+@pytest.mark.parametrize("name", ["typer", "rich", "pandas", "matplotlib"])
 def test_a_missing_extra_is_named_with_its_remedy(name):
     code = f"import sys; sys.modules[{name!r}] = None; from isopivot.cli import main; main()"
     finished = isopivot("demo", start=("-c", code))

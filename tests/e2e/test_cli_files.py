@@ -491,12 +491,14 @@ def test_a_false_promise_is_found(folder, each):
     # As small as a residual may be beside the others: only the bound tells a lie.
     model.estimator.certificate_ = replace(honest, distortion_bound=honest.distortion_bound / 100)
     model.save(folder / "liar")
-    lied, drifted, strict, words = each(
+    lied, drifted, strict, said, words, walks = each(
         [
             ["certify", "liar", "train.csv", "--json"],
             ["certify", "linear", "far.csv"],
             ["certify", "linear", "far.csv", "--strict", "--json"],
+            ["certify", "linear", "far.csv", "--strict"],
             ["certify", "liar", "train.csv"],
+            ["certify", "diffusion", "train.csv"],
         ]
     )
     assert lied.returncode == words.returncode == 1
@@ -506,6 +508,25 @@ def test_a_false_promise_is_found(folder, each):
     assert re.search(r"\d+ rows are farther from the dictionary than mu", drifted.stdout)
     assert strict.returncode == 1
     assert strict.json["checks"][0]["rows_beyond_mu"] > 100
+    assert "--strict holds them to it" in drifted.stdout
+    assert "they are held to it here" in said.stdout
+    assert "diffusion distances, which the model's route computes exactly" in walks.stdout
+
+
+def test_a_model_that_sees_no_anomalies_says_so(folder, each):
+    (folder / "plane.csv").write_text("a,b\n1,2\n3,5\n4,4\n")
+    (folder / "off.csv").write_text("a,b\n1e6,-1e6\n")
+    fitted, scored, other = each(
+        [
+            ["fit", "plane.csv", "-m", "plane"],
+            ["score", "plane", "off.csv"],
+            ["fit", "plane.csv", "-m", "curved", "--kernel", "rbf"],
+        ]
+    )
+    note = "note: the dictionary spans all 2 features, so every rate is rounding and score finds no"
+    assert note in fitted.stderr
+    assert note in scored.stderr
+    assert "spans all" not in other.stderr
 
 
 @pytest.mark.usefixtures("fits")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from isopivot import Certificate, KernelICPQR, actual_distortion, icpqr
+from isopivot import Certificate, DiffusionICPQR, KernelICPQR, actual_distortion, icpqr
 from reference import max_distortion
 from strategies import point_sets, problems, seeds
 from tolerances import length_slack
@@ -38,8 +38,12 @@ def test_text_says_what_is_promised():
     assert "nothing was kept" in str(certificate(mu=1e3))
     in_kernel = str(KernelICPQR().fit(np.arange(8.0).reshape(4, 2)).certificate_)
     assert "no pairwise feature-space distance" in in_kernel
+    walks = DiffusionICPQR().fit(np.arange(8.0).reshape(4, 2))
+    assert "no pairwise diffusion distance" in str(walks.certificate_)
     missed = str(certificate(mu=1e-3, n_components=2))
     assert "the requested mu was not reached" in missed
+    assert ", mu " in kept
+    assert ", mu " not in missed  # the field holds what was reached, not what was asked
 
 
 def test_bound_is_the_two_largest_residuals_and_rounding():

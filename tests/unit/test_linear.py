@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from isopivot import ICPQR, icpqr
+from isopivot import ICPQR, AccuracyError, icpqr
 from reference import distances
 from strategies import problems
 from tolerances import length_slack
@@ -66,6 +66,19 @@ def test_path_of_a_relaxed_fit_holds_the_true_largest_residuals():
             assert (shorter.predict(DIGITS) == 1).all()
 
 
+def test_truncation_certifies_nothing_below_rounding():
+    X = np.random.default_rng(0).standard_normal((30, 4))
+    model = ICPQR("1%").fit(X)  # all dimensions: what is left is rounding
+    floor = model.certificate_.accuracy_floor
+    assert model.mu_strict_ < floor / 4
+    with pytest.raises(AccuracyError, match=r"allowed is mu >= .*, the rounding error in float64"):
+        model.truncate(mu=floor / 4)
+    with pytest.raises(AccuracyError):
+        ICPQR(floor / 4).fit(X)
+    assert model.truncate(mu=2 * floor).n_components_ == 4
+    assert model.truncate(n_components=4).n_components_ == 4
+
+
 @pytest.mark.parametrize("rotate", [False, True])
 @pytest.mark.parametrize("wanted", [{"mu": 20.0}, {"mu": "50%"}, {"n_components": 9}])
 def test_truncation_equals_a_new_fit(wanted, rotate):
@@ -97,9 +110,10 @@ def test_truncation_along_the_path_keeps_the_promise(problem, share):
     X, mu = problem
     model = ICPQR(mu, center=False).fit(X)
     k = round(share * model.n_components_)
-    shorter = model.truncate(mu=model.path_[k, 0])
+    wanted = max(model.path_[k, 0], model.certificate_.accuracy_floor)
+    shorter = model.truncate(mu=wanted)
     assert shorter.n_components_ <= k
-    assert shorter.mu_strict_ <= model.path_[k, 0]
+    assert shorter.mu_strict_ <= wanted
     worst = np.abs(distances(X) - distances(shorter.embedding_)).max()
     assert worst <= shorter.certificate_.distortion_bound + 2 * length_slack(X)
     assert (shorter.predict(X) == 1).all()

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from scipy.spatial.distance import pdist
 
-from isopivot import icpqr
+from isopivot import ICPQR, icpqr
 from isopivot.plots import (
     PALETTE,
     SHAPES,
@@ -54,6 +54,18 @@ def test_path_curve_is_the_path(tmp_path):
     np.testing.assert_array_equal(curve.get_xydata(), PATH)
     assert curve.get_drawstyle() == "steps-pre"
     save(ax, tmp_path)
+
+
+def test_path_of_an_estimator_is_asked_for_by_name():
+    model = ICPQR().fit(np.eye(3))
+    with pytest.raises(TypeError, match="got the estimator ICPQR for path"):
+        plot_path(model)
+
+
+def test_without_matplotlib_the_remedy_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match="pip install matplotlib"):
+        plot_path(PATH)
 
 
 @pytest.mark.parametrize(

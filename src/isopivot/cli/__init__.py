@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from importlib.util import find_spec
 
-NEEDED = ("typer", "rich")
+NEEDED = ("typer", "rich", "pandas")
 PACKAGE_MISSING = 6
 
 

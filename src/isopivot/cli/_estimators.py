@@ -62,7 +62,9 @@ class Choice:
                     f"{', '.join(where)}); leave it out"
                 )
         if self.mu == "auto" and "classifier" not in self.kind:
-            raise usage("got --mu auto, which needs --label COL; give a number or 5%")
+            raise usage(
+                "got --mu auto, which only a classifier has (fit --label COL); give a number or 5%"
+            )
         if self.mu is not None or "n_components" in given:
             given["mu"] = self.mu
         return given
@@ -81,6 +83,17 @@ def make_estimator(choice: Choice) -> Any:
         return DiffusionICPQR(**parameters)
     # The same table gives the same model.
     return ICPQRClassifier(**parameters, random_state=0)
+
+
+def blindness(estimator: Any) -> list[str]:
+    """Return a note if no row can ever lie off the span of the dictionary, else nothing."""
+    features = estimator.n_features_in_
+    if type(estimator).__name__ != "ICPQR" or estimator.n_components_ < features:
+        return []
+    return [
+        f"the dictionary spans all {features} features, so every rate is rounding and score "
+        "finds no anomalies; fit with a larger --mu, or with --kernel rbf"
+    ]
 
 
 def check_size(choice: Choice, rows: int, features: int) -> None:

@@ -139,7 +139,7 @@ Mu = Annotated[
         "--mu",
         metavar="MU",
         rich_help_panel=MODEL,
-        help="Largest residual: a number, a percentage of the largest norm, or (with --label) "
+        help="Largest residual: a number, a percentage of the largest norm, or (classifiers) "
         "auto, chosen on rows held out. Distances change by at most twice this. Without it: 5% "
         "(kernels 0.1, a classifier auto).",
     ),

@@ -12,6 +12,7 @@ import typer
 from isopivot.cli import _options as o
 from isopivot.cli import _tables as tables
 from isopivot.cli._errors import CommandError, Status, refusals, usage, writing
+from isopivot.cli._estimators import blindness
 from isopivot.cli._terminal import Output, working
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def score(
     fitted = _one_dictionary(tables.load_model(model), model)
     if calibrate is not None and rate is not None:
         _calibrate(fitted, calibrate, rate, output)
+    else:
+        output.notice(blindness(fitted.estimator))
     whole, prepared, X = tables.prepare(fitted, data, from_, output)
     with refusals(Status.DATA), working(f"scoring {X.shape[0]} rows"):
         rates = whole.estimator.distortion_rate(X)

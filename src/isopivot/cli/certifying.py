@@ -49,7 +49,7 @@ def certify(
         "model": model,
         "data": data,
         "rows": X.shape[0],
-        "distances": _DISTANCES[_kind(whole.estimator)],
+        "distances": _distances(whole.estimator),
         "checks": [_facts(name, done, rows, prepared, strict) for name, done, rows in parts],
     }
     facts["holds"] = all(part["holds"] for part in facts["checks"])
@@ -58,18 +58,17 @@ def certify(
         raise SystemExit(Status.PROMISE_FALSE)
 
 
-_DISTANCES = {
-    "linear": "Euclidean distances of the prepared rows",
-    "kernel": "distances in the kernel's feature space",
-    "diffusion": "diffusion distances as the model's route places the rows; the route's own "
-    "error is taken from its proven bound, not measured",
-}
-
-
-def _kind(estimator: Any) -> str:
+def _distances(estimator: Any) -> str:
     if hasattr(estimator, "t"):
-        return "diffusion"
-    return "linear" if getattr(estimator, "kernel", None) is None else "kernel"
+        if estimator.certificate_.route == "diffusion-dense":
+            return "diffusion distances, which the model's route computes exactly"
+        return (
+            "diffusion distances as the model's route places the rows; the route's own error is "
+            "taken from its proven bound, not measured"
+        )
+    if getattr(estimator, "kernel", None) is None:
+        return "Euclidean distances of the prepared rows"
+    return "distances in the kernel's feature space"
 
 
 def _parts(estimator: Any, X: Any, prepared: Prepared) -> Iterator[tuple[Any, Any, Any, Any]]:
@@ -137,9 +136,11 @@ def _part_words(part: dict[str, Any]) -> Iterator[str]:
     if part["worst_pair"] is not None:
         yield f"  Worst pair: {part['worst_pair'][0]} and {part['worst_pair'][1]}."
     if part["rows_beyond_mu"]:
+        held = part["bound_from"] == "certificate of the model"
         yield (
             f"  {part['rows_beyond_mu']} rows are farther from the dictionary than mu, for which "
-            f"the model does not promise its {part['model_bound']:.6g}; --strict asks for it."
+            f"the model does not promise its {part['model_bound']:.6g}; "
+            f"{'they are held to it here' if held else '--strict holds them to it'}."
         )
 
 

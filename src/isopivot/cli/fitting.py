@@ -12,7 +12,7 @@ import typer
 from isopivot.cli import _options as o
 from isopivot.cli import _tables as tables
 from isopivot.cli._errors import refusals, writing
-from isopivot.cli._estimators import Choice, check_size, make_estimator
+from isopivot.cli._estimators import Choice, blindness, check_size, make_estimator
 from isopivot.cli._terminal import Output, PanelCounter, size, working
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ def _fit_and_save(
     model = TableModel(preparation, fitted, dictionary_ids(fitted, prepared))
     with writing(target), refusals(), working(f"writing {target}"):
         model.save(target, embedding=embedding)
+    output.notice(blindness(fitted))
     facts = {
         "data": data,
         "model": target,

@@ -47,7 +47,7 @@ from isopivot._validation import (
     resolve_mu,
     with_remedies,
 )
-from isopivot.certificate import Progress, distance_bounds, distances
+from isopivot.certificate import AccuracyError, Progress, distance_bounds, distances
 from isopivot.estimators._parts import (
     finite,
     missed_norms,
@@ -462,11 +462,24 @@ class DictionaryEstimator(
     def _components_for(self, mu: float | str) -> int:
         wanted = resolve_mu(mu, self._percent_base())
         if wanted is None or wanted < self.mu_strict_:
+            least = max(self.mu_strict_, self.certificate_.accuracy_floor)
             raise ValueError(
-                f"got mu={mu!r}; allowed is mu >= {self.mu_strict_:.6g}, what this fit reached; "
+                f"got mu={mu!r}; allowed is mu >= {least:.6g}, what this fit reached; "
                 "fit again with the smaller mu"
             )
-        return int(np.argmax(self.path_[:, 0] <= wanted))
+        keep = int(np.argmax(self.path_[:, 0] <= wanted))
+        if wanted < self._floor_at(keep):
+            raise AccuracyError(
+                f"got mu={mu!r}; allowed is mu >= {self._floor_at(keep):.3g}, the rounding error "
+                f"in {self.certificate_.dtype}; pass n_components={keep} for these members alone"
+            )
+        return keep
+
+    def _floor_at(self, k: int) -> float:
+        """Return the rounding error that the first k members leave."""
+        old = self.certificate_
+        shrink = self._relative_floor(k) / self._relative_floor(old.n_components)
+        return float(old.accuracy_floor * shrink)
 
     def _truncated(self, k: int, mu: Any) -> Factorization:
         F = unrotated(self.embedding_, self._rotation)
@@ -477,11 +490,10 @@ class DictionaryEstimator(
         residuals = np.minimum(missed + self._route_errors, self.path_[k, 0])
         wanted = resolve_mu(mu, self._percent_base())
         old = self.certificate_
-        shrink = self._relative_floor(k) / self._relative_floor(old.n_components)
         certificate = sign(
             residuals,
             mu=wanted,
-            floor=old.accuracy_floor * shrink,
+            floor=self._floor_at(k),
             n_components=k,
             dtype=old.dtype,
             route=old.route,
