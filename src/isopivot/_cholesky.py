@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from isopivot._algebra import (
     add_product,
@@ -36,6 +37,7 @@ class GramSource(Protocol):
     roundings: int
     row_bytes: int  # what a point takes beside its inner products while those are computed
     data_bytes: int
+    shifted: bool  # whether a mean was subtracted from the inner products, not from the points
 
     @property
     def evaluations(self) -> int | None: ...
@@ -48,6 +50,10 @@ class Cholesky(Factor):
     A pivoted Cholesky factorization of the Gram matrix (errata 1, 4, 7). What cancels in
     `u_ii - sum R^2` cannot be recomputed without vectors, so the floor is of order
     sqrt(eps).
+
+    What the dictionary misses of a point is the point less a weighted sum of pivots. The rounding
+    of a mean that was subtracted from inner products is common to all of them, and does not
+    cancel: it counts with the square of 1 less the sum of the weights (`_share`, of each point).
     """
 
     route: Route = "cholesky"
@@ -62,6 +68,9 @@ class Cholesky(Factor):
         self._block_bytes = min(BLOCK_BYTES, max(source.data_bytes // 32, BLOCK_BYTES // 16))
         self._R = np.zeros((capacity, capacity))
         self._inverses: dict[tuple[int, int], Vector] = {}
+        self._share = np.ones(source.n if source.shifted else 0)
+        self._ones = np.empty(0)  # T^-1 1
+        self._spread = 1.0  # the largest share there was
 
     @property
     def R(self) -> Vector:
@@ -77,7 +86,8 @@ class Cholesky(Factor):
     def floor(self) -> float:
         """Rounding that residuals, coordinates and distances may carry."""
         source, eps = self.source, float(np.finfo(np.float64).eps)
-        return relative_floor("cholesky", self.s, source.roundings, eps) * source.largest
+        relative = relative_floor("cholesky", self.s, source.roundings, eps)
+        return relative * self._spread * source.largest
 
     @property
     def largest(self) -> float:
@@ -115,6 +125,9 @@ class Cholesky(Factor):
         for some in _groups(0, s):
             self._R[some, s:wide] = self._gathered(some, pivots[:k])
         self._R[s:wide, s:wide] = L.T
+        if self.source.shifted:
+            new = solve_triangular(L, self._share[pivots[:k]], lower=True)
+            self._ones = np.concatenate([self._ones, new])
         self._admit(pivots[:k], np.diagonal(L).copy())
         return k
 
@@ -166,6 +179,9 @@ class Cholesky(Factor):
                 U = less_combined(U, before[earlier], self._gathered(earlier, part))
             C = solved(self._inverse(some).T, U)
             self._F.put(some.start, part, C)
+        if self.source.shifted:
+            self._share[part] -= self._ones[some] @ C
+            self._spread = max(self._spread, float(np.abs(self._share[part]).max()))
         return squared_columns(C)
 
     def _inverse(self, some: slice) -> Vector:

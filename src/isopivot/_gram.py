@@ -33,6 +33,7 @@ class LinearGram:
         self.row_bytes = 0 if self._in_place else 4 * points.stored_bytes
         self.data_bytes = points.data_bytes
         self._of_mean, self._mean2 = _mean_products(points)
+        self.shifted = self._of_mean is not None
 
     def block(self, left: Rows, right: Rows | slice) -> Vector:
         """Return the inner products of two sets of points, shape (len(left), len(right))."""
@@ -80,6 +81,8 @@ class KernelGram:
     evaluations : int
         Kernel entries evaluated so far.
     """
+
+    shifted = False
 
     def __init__(self, X: Any, kernel: Kernel, frame: Frame) -> None:
         self._X, self._kernel, self._frame = X, kernel, frame
@@ -153,6 +156,7 @@ class PrecomputedGram:
     """Inner products read from a matrix that is already there."""
 
     evaluations: int | None = 0
+    shifted = False
 
     def __init__(self, K: Any) -> None:
         self._K = K

@@ -11,6 +11,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from isopivot import _native
 
@@ -62,11 +63,27 @@ def assert_finite(X: Any, estimator_name: str | None = None) -> None:
 
 
 def check_not_none(X: Any) -> None:
-    """Raise for None, which NumPy would turn into NaN, and for masks it would forget."""
+    """Raise for None and dates, which NumPy would turn into numbers, and masks it would forget."""
     if X is None:
         raise ValueError("got X=None of type NoneType; allowed is a matrix; pass the data points")
     if np.ma.is_masked(X):
         raise ValueError("got masked entries; allowed are numbers everywhere; fill or drop them")
+    if getattr(getattr(X, "dtype", None), "kind", "") in "mM" and isinstance(X, np.ndarray):
+        raise ValueError(
+            f"got an array of {X.dtype}; allowed are numbers; subtract a date and divide by a unit"
+        )
+
+
+def check_sparse(X: Any) -> None:
+    """Raise for CSR rows that point outside the matrix: reading those would crash."""
+    if not sparse.issparse(X):
+        return
+    inside = X.nnz == 0 or (X.indices.min() >= 0 and X.indices.max() < X.shape[1])
+    if not inside or (np.diff(X.indptr) < 0).any() or X.indptr[-1] > len(X.indices):
+        raise ValueError(
+            "got a sparse matrix whose indices or row pointers lead outside of it; allowed is "
+            "what its check_format() accepts; build it again"
+        )
 
 
 def check_mu(mu: Any) -> tuple[float, bool] | None:

@@ -31,6 +31,7 @@ from isopivot._validation import (
     check_dimension,
     check_not_none,
     check_relaxation,
+    check_sparse,
     finite_later,
     resolve_mu,
     with_remedies,
@@ -97,6 +98,11 @@ def icpqr(
     >>> round(result.certificate.mu_strict, 4)
     1.2247
     """
+    if not isinstance(center, bool | np.bool_):
+        raise TypeError(
+            f"got center={center!r} of type {type(center).__name__}; allowed are True and False; "
+            "pass one of these"
+        )
     points = as_points(_checked(X), center=bool(center))
     return factorize(points, mu=mu, n_components=n_components, relaxation=relaxation)
 
@@ -310,13 +316,15 @@ def _checked(X: Any) -> Any:
     check_not_none(X)
     if _is_numpy_like(X):
         with with_remedies():
-            return check_array(
+            X = check_array(
                 X,
                 accept_sparse="csr",
                 dtype=[np.float64, np.float32],
                 ensure_all_finite=not finite_later(X),
                 input_name="X",
             )
+        check_sparse(X)
+        return X
     xp = namespace(X)
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(

@@ -304,8 +304,9 @@ def _manhattan(X: Any, Y: Any) -> Vector:
 
 
 def _short_indices(X: Any) -> Any:
-    # scikit-learn's Manhattan distances want 32-bit indices.
-    parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+    # scikit-learn's Manhattan distances want 32-bit indices, and sort entries in their place.
+    data = X.data if X.has_canonical_format else X.data.copy()
+    parts = (data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
     return sparse.csr_matrix(parts, shape=X.shape)
 
 

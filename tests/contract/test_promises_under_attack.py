@@ -5,7 +5,15 @@ import pytest
 import sklearn
 from scipy import sparse
 
-from isopivot import ICPQR, KernelICPQR, actual_distortion, icpqr
+from isopivot import (
+    ICPQR,
+    AccuracyError,
+    DiffusionICPQR,
+    ICPQRClassifier,
+    KernelICPQR,
+    actual_distortion,
+    icpqr,
+)
 from reference import distances, max_distortion
 
 N = np.random.default_rng(0).standard_normal((50, 6))
@@ -199,3 +207,131 @@ def test_odd_arguments_are_refused_clearly():
     with pytest.raises(AttributeError, match="call fit first"):
         ICPQR().components_
     assert actual_distortion(N, N, [0.0] * 50) == 0.0
+
+
+def twice_the_last_vertex(n, offset, apart):
+    """A simplex far from the origin, its last vertex twice, so far apart along an own axis."""
+    X = np.zeros((n, n + 3))
+    X[:, : n - 1] = (np.eye(n - 1) - 1 / (n - 1))[[*range(n - 1), n - 2]]
+    X[-2:, -1] = apart / 2, -apart / 2
+    return X + offset
+
+
+@pytest.mark.parametrize("apart", [1e-5, 1.26e-3, 1e-2])
+@pytest.mark.parametrize("n", [30, 60, 200])
+def test_the_rounding_of_a_mean_that_all_inner_products_share(n, apart):
+    X = twice_the_last_vertex(n, 9.9748894221029, apart)
+    rows = sparse.csr_array(X)
+    model = ICPQR(0.0).fit(rows)
+    assert model.certificate_.route == "cholesky"
+    assert max_distortion(X, model.embedding_) <= model.certificate_.distortion_bound
+    lower, upper = model.distance_bounds(rows)
+    true = distances(X)
+    assert ((lower <= true) & (true <= upper)).all()
+    assert (model.predict(rows) == 1).all()
+    with pytest.raises(AccuracyError):
+        ICPQR(model.certificate_.accuracy_floor / 10).fit(rows)
+    dense = ICPQR(model.certificate_.accuracy_floor / 10).fit(X)  # a basis has digits to spare
+    assert max_distortion(X, dense.embedding_) <= dense.certificate_.distortion_bound
+
+
+def test_counts_keep_the_floor_that_they_had():
+    X = sparse.random_array((400, 2000), density=0.02, rng=np.random.default_rng(0), format="csr")
+    with_mean = ICPQR(None, 50).fit(X).certificate_.accuracy_floor
+    without = ICPQR(None, 50, center=False).fit(X).certificate_.accuracy_floor
+    assert without <= with_mean <= 3 * without
+
+
+@pytest.mark.parametrize("estimator", [KernelICPQR, DiffusionICPQR])
+def test_laplacian_kernel_leaves_the_order_of_sparse_entries_alone(estimator):
+    X = np.random.default_rng(0).standard_normal((30, 4))
+    parts = (X[:, ::-1].ravel().copy(), np.tile([3, 2, 1, 0], 30), np.arange(0, 121, 4))
+    rows = sparse.csr_matrix(parts, shape=X.shape)
+    model = estimator(0.1, kernel="laplacian").fit(rows)
+    np.testing.assert_array_equal(rows.data, parts[0])
+    np.testing.assert_array_equal(rows.indices, parts[1])
+    # Inner products have half of the digits.
+    close = np.sqrt(np.finfo(float).eps) * 4
+    np.testing.assert_allclose(model.transform(rows), model.embedding_, atol=close)
+    np.testing.assert_allclose(model.distortion_rate(X), model.distortion_rate(rows), atol=close)
+    assert (model.predict(rows) == 1).all()
+
+
+@pytest.mark.parametrize("seed", range(0, 400, 25))
+def test_diffusion_intervals_allow_for_the_rounding_of_the_kernel(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((30, 5))
+    X[0] += 10.0 ** rng.uniform(0, 3)
+    model = DiffusionICPQR("5%", method="dense").fit(X)
+    Y = X.astype(np.longdouble)
+    K = np.exp(-((Y[:, None] - Y[None]) ** 2).sum(axis=2) / np.longdouble(model.epsilon_))
+    d = K.sum(axis=1)
+    Z = np.sqrt(d.sum()) * K / d[:, None] / np.sqrt(d)
+    true = np.sqrt(((Z[:, None] - Z[None]) ** 2).sum(axis=2))
+    lower, upper = model.distance_bounds(X)
+    assert ((lower <= true) & (true <= upper)).all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_truncated_float32_sparse_rows_stay_normal(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([10, 30, 60]))
+    X = rng.standard_normal((n, 120)).astype(np.float32)
+    X = X[rng.integers(0, n // 3, n)] + np.float32(1e-6) * X
+    rows = sparse.csr_array(X)
+    model = ICPQR(0.0).fit(rows)
+    for k in range(1, model.n_components_ + 1):
+        assert (model.truncate(n_components=k).predict(rows) == 1).all()
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-310, 1e-160, 1.0, 1e160, 1e300])
+def test_slopes_of_the_linear_kernel_do_not_depend_on_the_unit(scale):
+    X = N * scale
+    slopes = KernelICPQR("5%", kernel="linear").fit(X).explain(X).contributions
+    assert np.isfinite(slopes).all()
+    assert np.linalg.norm(slopes, axis=1).max() <= 1.0 + 1e-6  # a rate grows as fast as its point
+    if scale > 1e-300:
+        plain = KernelICPQR("5%", kernel="linear").fit(N).explain(N).contributions
+        np.testing.assert_allclose(slopes, plain, atol=1e-6)
+
+
+@pytest.mark.parametrize(("scale", "dtype"), [(1e-40, np.float32), (1e-320, np.float64)])
+def test_intervals_of_the_smallest_numbers(scale, dtype):
+    X = (N * scale).astype(dtype)
+    wide = X.astype(np.longdouble)
+    true = np.sqrt(((wide[:, None] - wide[None]) ** 2).sum(axis=2))
+    lower, upper = ICPQR(None, 3).fit(X).distance_bounds(X)
+    assert ((lower <= true) & (true <= upper)).all()
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("damage", ["index", "negative", "pointer", "order"])
+def test_sparse_rows_that_point_outside_are_refused(damage, wide):
+    shape = (20, 400) if wide else (400, 20)
+    X = sparse.random_array(shape, density=0.5, rng=np.random.default_rng(0), format="csr")
+    model = ICPQR().fit(X)
+    if damage == "pointer":
+        X.indptr[5] = 10**9
+    elif damage == "order":
+        X.indptr[5] = X.indptr[4] - 1
+    else:
+        X.indices[3] = 10**8 if damage == "index" else -(10**8)
+    for read in (icpqr, ICPQR().fit, model.transform, KernelICPQR().fit):
+        with pytest.raises(ValueError, match="got a sparse matrix whose indices or row pointers"):
+            read(X, 1.0) if read is icpqr else read(X)
+
+
+def test_what_is_no_number_is_refused():
+    with pytest.raises(ValueError, match=r"got an array of datetime64\[D\]; allowed are numbers"):
+        ICPQR().fit(np.array([["2026-01-01"], ["2026-01-02"]], dtype="datetime64[D]"))
+    with pytest.raises(TypeError, match="got center='yes' of type str"):
+        icpqr(N, 1.0, center="yes")
+    for labels, kinds in ((["a", None] * 25, "NoneType, str"), (["a", 1] * 25, "int, str")):
+        with pytest.raises(TypeError, match=f"got labels of the types {kinds}"):
+            ICPQRClassifier().fit(N, np.array(labels, dtype=object))
+
+
+def test_explaining_named_columns_warns_of_nothing():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(N, columns=list("abcdef"))
+    DiffusionICPQR().fit(frame).explain(frame.iloc[:2])  # a warning is an error here

@@ -41,6 +41,7 @@ from isopivot._validation import (
     check_false_alarm_rate,
     check_mu,
     check_not_none,
+    check_sparse,
     check_threshold,
     conformal_rank,
     finite_later,
@@ -188,6 +189,7 @@ class DictionaryEstimator(
                 dtype=[xp.float64, xp.float32],
                 ensure_all_finite=not later,
             )
+        check_sparse(X)
         found_later = found_later and self._finds_nan(X)
         if later and not (found_later or (reset and self._reads_all)):
             assert_finite(X, type(self).__name__)
@@ -281,7 +283,9 @@ class DictionaryEstimator(
         T = getattr(self._extension, "T", None)
         if T is not None and len(T):
             floor *= math.sqrt(np.abs(T[0, 0]) / np.abs(np.diagonal(T)).min())
-        return F, r, floor * size
+        # Below the normal range results are multiples of the tiniest number.
+        tiniest = float(np.finfo(self.certificate_.dtype).smallest_subnormal)
+        return F, r, floor * size + (2 + self.n_components_) * tiniest
 
     def _offset_norm(self) -> float:
         return 0.0

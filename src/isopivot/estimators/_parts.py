@@ -29,7 +29,8 @@ def resolve_threshold(threshold: Any, result: Factorization) -> float:
         return float(threshold)
     certificate = result.certificate
     mu = certificate.mu if threshold == "mu" else certificate.mu_strict
-    if certificate.route == "cholesky":
+    # Errors are those of squares, unless results are stored as float32.
+    if certificate.route == "cholesky" and certificate.dtype == "float64":
         return math.hypot(mu, certificate.accuracy_floor)
     return mu + certificate.accuracy_floor
 

@@ -22,6 +22,7 @@ from isopivot._compat import validate_data
 from isopivot._validation import (
     check_mu,
     check_not_none,
+    check_sparse,
     check_threshold,
     resolve_mu,
     with_remedies,
@@ -243,7 +244,15 @@ class ICPQRClassifier(Savable, ClassifierMixin, BaseEstimator):
             X, y = validate_data(
                 self, X, y, accept_sparse=self._sparse, dtype=[np.float64, np.float32]
             )
-        check_classification_targets(y)
+        check_sparse(X)
+        try:
+            check_classification_targets(y)
+        except TypeError as error:  # they cannot be sorted
+            kinds = ", ".join(sorted({type(label).__name__ for label in y}))
+            raise TypeError(
+                f"got labels of the types {kinds}; allowed is one type; turn them into texts, and "
+                "drop rows without a label"
+            ) from error
         return X, y
 
     @property

@@ -31,7 +31,7 @@ from isopivot.diffusion import (
     make_gate,
 )
 from isopivot.estimators._base import DictionaryEstimator
-from isopivot.estimators._parts import finite, unrotated
+from isopivot.estimators._parts import finite
 from isopivot.estimators.kernel import KernelChoice, constant_or_none
 from isopivot.factorize import factorize, sign
 from isopivot.kernels import RadialKernel
@@ -318,8 +318,9 @@ epsilon_, mean_, n_features_in_, feature_names_in_
         check_is_fitted(self)
         F, r, a = self._extension.measured(self._validated(X))
         size = np.hypot(np.linalg.norm(F, axis=1), r)
-        slack = self._relative_floor(self.n_components_) * size + a
-        return F, r, slack
+        # Kernel values carry the rounding that the certificate knows of.
+        slack = self._relative_floor(self.n_components_) * size + self.certificate_.accuracy_floor
+        return F, r, slack + a
 
     def _contributions(self, X: Any) -> Vector | None:
         """Return None: a walk goes through all training points, not along features."""
@@ -327,7 +328,7 @@ epsilon_, mean_, n_features_in_, feature_names_in_
 
     def _nearest_members(self, X: Any, k: int) -> tuple[Any, Vector]:
         """Return the dictionary members nearest in the diffusion geometry."""
-        F = np.asarray(unrotated(self._coordinates(X), self._rotation), dtype=np.float64)
+        F = np.asarray(self._extension.coordinates(X), dtype=np.float64)
         d = cdist(F, np.asarray(self._members, dtype=np.float64))
         nearest = np.argsort(d, axis=1, kind="stable")[:, : min(k, self.n_components_)]
         return self.dictionary_indices_[nearest], np.take_along_axis(d, nearest, axis=1)

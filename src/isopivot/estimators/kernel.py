@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -336,8 +336,7 @@ n_features_in_, feature_names_in_
         Y = Y.toarray() if sparse.issparse(Y) else Y
         P = self._extension.values.dictionary
         P = P.toarray() if sparse.issparse(P) else P
-        exponent = 0 if str(self.kernel) == "linear" else self._frame.exponent
-        return rate_gradient(kernel, self._extension, X, Y, P, exponent)
+        return rate_gradient(kernel, self._extension, X, Y, P, self._frame.exponent)
 
     def _kernel_or_none(self) -> Kernel | None:
         return None if self._precomputed else self._kernel
@@ -448,9 +447,9 @@ def rate_gradient(
     With weights a of the projection, mu(x)^2 = k(x, x) - 2 sum a_p k(x, p) + const to first
     order, so the gradient of mu^2 is d k(x, x) - 2 sum a_p d k(x, p).
     """
-    rates = extension.rates(X)
+    rates = replace(extension, exponent=0).rates(X)  # in the units of the frame, as the rest
     a = extension.weights(X)
     moved2 = kernel.diagonal_gradient(Y) - 2.0 * kernel.weighted_gradient(a, Y, P)
     slope = moved2 / np.where(rates > 0, 2.0 * rates, 1.0)[:, None]
     slope[rates == 0] = 0.0
-    return np.asarray(times_power_of_two(slope, -exponent))
+    return np.asarray(times_power_of_two(slope, extension.exponent - exponent))

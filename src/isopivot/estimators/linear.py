@@ -9,7 +9,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from isopivot._algebra import relative_floor
-from isopivot._arrays import Array, safe_norm
+from isopivot._arrays import Array, Vector, safe_norm
 from isopivot._compat import get_namespace
 from isopivot._extension import Projection, Substitution
 from isopivot._factors import Factorization
@@ -17,7 +17,7 @@ from isopivot._points import as_points
 from isopivot._validation import check_not_none, with_remedies
 from isopivot.certificate import Progress
 from isopivot.estimators._base import DictionaryEstimator
-from isopivot.estimators._parts import finite
+from isopivot.estimators._parts import finite, unrotated
 from isopivot.factorize import factorize
 
 
@@ -196,6 +196,12 @@ class ICPQR(DictionaryEstimator):
         else:
             return
         warnings.warn(f"{seen}; raise mu, or use KernelICPQR", UserWarning, stacklevel=4)
+
+    def _measured(self, X: Any) -> tuple[Vector, Vector, Vector]:
+        F, r, slack = super()._measured(X)
+        if isinstance(self._extension, Substitution):
+            slack *= self._extension.spread(unrotated(F, self._rotation))
+        return F, r, slack
 
     def _offset_norm(self) -> float:
         return 0.0 if self.mean_ is None else safe_norm(self.mean_)
