@@ -27,7 +27,8 @@ CONTEST_NOTES = """\
 """
 GRID_NOTES = """\
 - One fit per kernel and scale at the smallest mu; the larger ones are truncations of it.
-- Rank: mean over the sets of the rank of the cell's AUC among the peers (same seeds) and itself.\
+- Rank: mean over the sets of the rank of the cell's AUC among the peers (same seeds) and itself;
+  "-" unless the contest is run with it (--all).\
 """
 
 
@@ -313,7 +314,7 @@ def grid(rows: list[Row], peers: list[Row]) -> str:
             f"{x['auc']:.4f}",
             f"{x['ap']:.4f}",
             f"{x['share']:.3f}",
-            f"{x['rank']:.2f}",
+            "-" if np.isnan(x["rank"]) else f"{x['rank']:.2f}",
         ]
         for x in lines[:TOP]
     ]
