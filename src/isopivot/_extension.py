@@ -171,15 +171,14 @@ class Substitution:
         if mean is not None:
             norms2 = norms2 - 2.0 * (Y @ mean) + mean @ mean
         missed2 = np.maximum(norms2 - np.vecdot(F, F), 0.0)
-        missed2[missed2 <= (self.noise * self._spread(F, e)) ** 2 * raw2] = 0.0
+        missed2[missed2 <= (self.noise * self.spread(F, e)) ** 2 * raw2] = 0.0
         return times_power_of_two(np.sqrt(missed2), e).astype(X.dtype, copy=False)
 
-    def spread(self, F: Vector) -> Vector:
-        """Return by how much more than 1 the rounding of the mean counts; see `Cholesky`."""
-        return self._spread(F, 0)
+    def spread(self, F: Vector, exponent: int = 0) -> Vector:
+        """Return how often the rounding of the mean counts for each row; see `Cholesky`.
 
-    def _spread(self, F: Vector, exponent: int) -> Vector:
-        """Return that for coordinates in units of 2**exponent."""
+        Coordinates are in units of 2**exponent, and not rotated.
+        """
         if self.mean is None or len(self.T) == 0:
             return np.ones(len(F))
         weights = _times(F @ _solve(self.T, np.ones((len(self.T), 1))), exponent - self.exponent)

@@ -62,13 +62,13 @@ def assert_finite(X: Any, estimator_name: str | None = None) -> None:
             assert_all_finite(X, estimator_name=estimator_name, input_name="X")
 
 
-def check_not_none(X: Any) -> None:
+def check_kind(X: Any) -> None:
     """Raise for None and dates, which NumPy would turn into numbers, and masks it would forget."""
     if X is None:
         raise ValueError("got X=None of type NoneType; allowed is a matrix; pass the data points")
     if np.ma.is_masked(X):
         raise ValueError("got masked entries; allowed are numbers everywhere; fill or drop them")
-    if getattr(getattr(X, "dtype", None), "kind", "") in "mM" and isinstance(X, np.ndarray):
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
         raise ValueError(
             f"got an array of {X.dtype}; allowed are numbers; subtract a date and divide by a unit"
         )

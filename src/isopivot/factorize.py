@@ -29,7 +29,7 @@ from isopivot._greedy import greedy
 from isopivot._points import Points, as_points
 from isopivot._validation import (
     check_dimension,
-    check_not_none,
+    check_kind,
     check_relaxation,
     check_sparse,
     finite_later,
@@ -313,7 +313,7 @@ def _check_range(points: Points) -> None:
 
 def _checked(X: Any) -> Any:
     """Return `X` as a finite real matrix, without a copy where its type allows."""
-    check_not_none(X)
+    check_kind(X)
     if _is_numpy_like(X):
         with with_remedies():
             X = check_array(

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from isopivot._arrays import Rows, Vector, row_blocks
 from isopivot._compat import validate_data
-from isopivot._validation import check_not_none, with_remedies
+from isopivot._validation import check_kind, with_remedies
 from isopivot.diffusion import DenseGeometry, dense_geometry
 from isopivot.estimators.diffusion import LogKernel, check_walk, positive_matrix
 from isopivot.estimators.kernel import KernelICPQR
@@ -37,7 +37,7 @@ class WalkBaseline(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     embedding_: Any
 
     def _validated(self, X: Any, *, reset: bool = False) -> Any:
-        check_not_none(X)
+        check_kind(X)
         with with_remedies():
             return validate_data(
                 self,

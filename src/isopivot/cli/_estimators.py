@@ -87,8 +87,10 @@ def make_estimator(choice: Choice) -> Any:
 
 def blindness(estimator: Any) -> list[str]:
     """Return a note if no row can ever lie off the span of the dictionary, else nothing."""
+    from isopivot import ICPQR
+
     features = estimator.n_features_in_
-    if type(estimator).__name__ != "ICPQR" or estimator.n_components_ < features:
+    if not isinstance(estimator, ICPQR) or estimator.n_components_ < features:
         return []
     return [
         f"the dictionary spans all {features} features, so every rate is rounding and score "

@@ -39,8 +39,8 @@ from isopivot._validation import (
     assert_finite,
     check_dimension,
     check_false_alarm_rate,
+    check_kind,
     check_mu,
-    check_not_none,
     check_sparse,
     check_threshold,
     conformal_rank,
@@ -176,7 +176,7 @@ class DictionaryEstimator(
 
     def _validated(self, X: Any, *, reset: bool = False, found_later: bool = False) -> Any:
         """Return `X` as an array; with `found_later`, NaN is left to `_placed` where it can be."""
-        check_not_none(X)
+        check_kind(X)
         with with_remedies():
             xp, _ = get_namespace(X)
             later = finite_later(X)

@@ -20,8 +20,8 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from isopivot._arrays import Array, Rows, Vector, row_blocks
 from isopivot._compat import validate_data
 from isopivot._validation import (
+    check_kind,
     check_mu,
-    check_not_none,
     check_sparse,
     check_threshold,
     resolve_mu,
@@ -239,7 +239,7 @@ class ICPQRClassifier(Savable, ClassifierMixin, BaseEstimator):
             )
 
     def _validated_pair(self, X: Any, y: Any) -> tuple[Any, npt.NDArray[Any]]:
-        check_not_none(X)
+        check_kind(X)
         with with_remedies():
             X, y = validate_data(
                 self, X, y, accept_sparse=self._sparse, dtype=[np.float64, np.float32]
@@ -362,7 +362,7 @@ class ICPQRClassifier(Savable, ClassifierMixin, BaseEstimator):
         return np.column_stack(rates)
 
     def _validated(self, X: Any) -> Any:
-        check_not_none(X)
+        check_kind(X)
         with with_remedies():
             return validate_data(
                 self, X, reset=False, accept_sparse=self._sparse, dtype=[np.float64, np.float32]

@@ -14,7 +14,7 @@ from isopivot._compat import get_namespace
 from isopivot._extension import Projection, Substitution
 from isopivot._factors import Factorization
 from isopivot._points import as_points
-from isopivot._validation import check_not_none, with_remedies
+from isopivot._validation import check_kind, with_remedies
 from isopivot.certificate import Progress
 from isopivot.estimators._base import DictionaryEstimator
 from isopivot.estimators._parts import finite, unrotated
@@ -153,7 +153,7 @@ class ICPQR(DictionaryEstimator):
         """
         check_is_fitted(self)
         xp, _ = get_namespace(X)
-        check_not_none(X)
+        check_kind(X)
         with with_remedies():
             F = check_array(X, dtype=[xp.float64, xp.float32], ensure_min_features=0)
         if F.shape[1] != self.n_components_:
