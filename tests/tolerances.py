@@ -6,7 +6,14 @@ and a centred cloud far from the origin keeps that error.
 
 import numpy as np
 
-__all__ = ["eps_of", "largest_norm", "length_slack", "q_less_slack", "smallest_of"]
+__all__ = [
+    "eigen_slack",
+    "eps_of",
+    "largest_norm",
+    "length_slack",
+    "q_less_slack",
+    "smallest_of",
+]
 
 
 def eps_of(X):
@@ -43,3 +50,14 @@ def q_less_slack(X):
     """Rounding error of one length on the Q-less route, where squares cancel: sqrt(eps) times M."""
     m = np.asarray(X).shape[1]
     return float(np.sqrt((10 + 2 * m) * np.finfo(np.float64).eps)) * largest_norm(X)
+
+
+def eigen_slack(Z):
+    """Rounding error of one distance that comes from eigenpairs of an n x n matrix.
+
+    LAPACK passes its own tests as long as U S U' misses the matrix by at most 30 n eps of its norm,
+    and U' U the unit matrix by as much; which part of that is used depends on the processor. The rows
+    of Z are those of the matrix, stretched to the largest norm M, and a distance takes two of them.
+    """
+    n = len(Z)
+    return 2 * (30 + 30) * n * eps_of(Z) * largest_norm(Z)
