@@ -39,6 +39,8 @@
 /* UNIT: columns that are multiplied with at once, at least. */
 enum { ROWS = 8, UNIT = 8, TERMS = 64, LINE = 8 };
 
+typedef double doubles __attribute__((vector_size(UNIT * sizeof(double))));
+
 /* Corrections of unit vectors below this are formed in float: what is lost of them, their part 2^-20
  * or less, is far below eps. */
 static const double SHORT = 0x1p-38;

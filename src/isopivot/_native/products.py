@@ -18,7 +18,7 @@ Numbers = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
 CACHE = 786432  # bytes that stay in the second-level cache while rows pass by
-PIECE = 1 << 22  # bytes of rows that are one piece of work
+PIECE = 1 << 20  # bytes of rows that are one piece of work
 SPARE = 1 << 22  # bytes of a copy that may be made
 LINE = 8  # directions whose coordinates lie together; the compiled functions know it, too
 UNIT = 8  # columns that are multiplied with at once, at least; the compiled functions know it
