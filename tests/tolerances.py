@@ -55,9 +55,9 @@ def q_less_slack(X):
 def eigen_slack(Z):
     """Rounding error of one distance that comes from eigenpairs of an n x n matrix.
 
-    LAPACK passes its own tests as long as U S U' misses the matrix by at most 30 n eps of its norm,
-    and U' U the unit matrix by as much; which part of that is used depends on the processor. The rows
-    of Z are those of the matrix, stretched to the largest norm M, and a distance takes two of them.
+    LAPACK passes its own tests as long as U S U' misses the matrix by at most 30 n eps of its
+    norm, and U' U the unit matrix by as much; which part of that is used depends on the processor.
+    The rows of Z are those of the matrix, stretched to the largest norm M; a distance takes two.
     """
     n = len(Z)
     return 2 * (30 + 30) * n * eps_of(Z) * largest_norm(Z)

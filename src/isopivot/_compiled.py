@@ -23,7 +23,7 @@ from isopivot._buffer import RowBuffer
 from isopivot._carried import Carried, centred
 from isopivot._factors import Orthonormal, VectorSource
 
-RUN, RUNS = 16, 16  # terms of float32 that are summed, and such sums; `rows.inc` has them, too
+RUN = 16  # terms of float32 that are summed before they are added up; `rows.inc` has it, too
 SPARE = 0.042  # part of X that may be copied of the basis
 FEW = 16  # blurred rows below which they are left for later: measuring them takes as long
 _CHUNK = 64  # pivots that are orthogonalised together when the basis is made again
@@ -73,9 +73,10 @@ class Compiled(Orthonormal):
     def _rounding_of(self, eps: float) -> float:
         if eps < 1e-10:
             return super()._rounding_of(eps)
-        # Sums of float32: of equal terms, of such sums, and of as many of these as there are.
+        # Sums of float32: of terms, of such sums, and of as many groups of these as they have sums.
         m = self.points.m
-        terms = (RUN + min(RUNS, m / RUN) + m / (RUN * RUNS)) / 4.0
+        runs = math.ceil(math.sqrt(m / RUN))
+        terms = (RUN + runs + m / (RUN * runs)) / 4.0
         return (8.0 + 2.0 * min(terms, 2.0 * math.sqrt(m))) * eps
 
     def refresh_all(self, stop2: float) -> None:

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from isopivot import _algebra, _carried, _compiled, _factors, _greedy, _native, icpqr
 from isopivot._native import _library, products
 from isopivot._native import lines as _lines
+from isopivot._points import as_points
 
 pytestmark = pytest.mark.skipif(not _native.ready(), reason="the compiled functions were not built")
 
@@ -579,6 +580,46 @@ def wrong_by(X, found):
     Y = X.astype(np.float64) - (0.0 if found.mean is None else found.mean)
     basis = np.linalg.qr(Y[found.pivots].T)[0]
     return np.abs(found.residuals - np.linalg.norm(Y - (Y @ basis) @ basis.T, axis=1)).max()
+
+
+def spread_out(rng, n, m):
+    return rng.standard_normal((n, m))
+
+
+def few_values(rng, n, m):
+    return (rng.random((n, m)) < 0.5) / 3.0  # equal terms: their roundings do not cancel
+
+
+def far_from_the_origin(rng, n, m):
+    return 1 / 3 + 0.1 * rng.standard_normal((n, m))
+
+
+def nearly_in_a_plane(rng, n, m):
+    plane = rng.standard_normal((n, 12)) @ rng.standard_normal((12, m))
+    return plane + 1e-3 * rng.standard_normal((n, m))
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("m", [17, 200, 600, 3000])
+@pytest.mark.parametrize(
+    "rows_of", [spread_out, few_values, far_from_the_origin, nearly_in_a_plane]
+)
+def test_float32_residuals_that_were_not_measured_are_as_wrong_as_is_allowed(
+    rng, rows_of, m, center, monkeypatch
+):
+    monkeypatch.setattr(_compiled.Compiled, "_measure", lambda self, rows, stop2: None)
+    monkeypatch.setattr(_factors.Orthonormal, "_make_largest_exact", lambda self: None)
+    points = as_points(rows_of(rng, 400, m).astype(np.float32), center=center)
+    factor = _compiled.Compiled(points)
+    how = {"limit": min(400, m), "relaxation": 1.0, "eps": points.eps}
+    _greedy.greedy(factor, mu=None, n_components=min(40, m - 2), **how)
+    Y = points.X.astype(np.float64) - (0.0 if points.mean is None else points.mean)
+    basis = np.linalg.qr(Y[factor.pivots].T)[0]
+    E = Y - (Y @ basis) @ basis.T
+    told = factor.slack2 > 0  # the others were measured by the panels
+    assert told.any()
+    wrong = np.abs((E**2).sum(axis=1) - factor.residual2)
+    assert (wrong[told] <= factor.slack2[told]).all()
 
 
 @pytest.mark.parametrize("few", [1, 10**9])
