@@ -73,10 +73,11 @@ class Compiled(Orthonormal):
     def _rounding_of(self, eps: float) -> float:
         if eps < 1e-10:
             return super()._rounding_of(eps)
-        # Sums of float32: of terms, of such sums, and of as many groups of these as they have sums.
+        # Sums of float32, of even and odd features apart: of terms, of such sums, and of as many
+        # groups of these as they have sums.
         m = self.points.m
-        runs = math.ceil(math.sqrt(m / RUN))
-        terms = (RUN + runs + m / (RUN * runs)) / 4.0
+        runs = math.ceil(math.sqrt(m / (2 * RUN)))
+        terms = (RUN + runs + m / (2 * RUN * runs) + 1.0) / 4.0
         return (8.0 + 2.0 * min(terms, 2.0 * math.sqrt(m))) * eps
 
     def refresh_all(self, stop2: float) -> None:

@@ -33,13 +33,40 @@
 #define SHUFFLE __builtin_shufflevector
 #endif
 #endif
+#define EACH(V) UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int v = 0; v < V; v++)
+/* Between two of these, an array is not kept in registers. */
+#define IN_MEMORY(array) __asm__ volatile("" : "+m"(array))
 /* Every job takes a list of integers: addresses, sizes, and last its piece of the work, lo..hi. */
 #define AT(address) ((void *)(intptr_t)(address))
 
-/* UNIT: columns that are multiplied with at once, at least. */
-enum { ROWS = 8, UNIT = 8, TERMS = 64, LINE = 8 };
+/* UNIT: columns that are multiplied with at once, at least; TILE: at most. */
+enum { ROWS = 8, UNIT = 8, TILE = 3 * UNIT, TERMS = 64, LINE = 8 };
 
 typedef double doubles __attribute__((vector_size(UNIT * sizeof(double))));
+typedef int64_t four_integers __attribute__((vector_size(32)));
+
+/* Columns of the tile that begins with column `first` of k, those that fill up included. */
+INLINE ptrdiff_t width_of(ptrdiff_t k, ptrdiff_t first) {
+    ptrdiff_t left = (k - first + UNIT - 1) / UNIT * UNIT;
+    return left < TILE ? left : TILE;
+}
+
+/* Row r, column c becomes row c, column r. */
+INLINE void transpose(four_integers *in) {
+#ifdef SHUFFLE
+    four_integers p = SHUFFLE(in[0], in[1], 0, 4, 1, 5), q = SHUFFLE(in[0], in[1], 2, 6, 3, 7);
+    four_integers r = SHUFFLE(in[2], in[3], 0, 4, 1, 5), s = SHUFFLE(in[2], in[3], 2, 6, 3, 7);
+    in[0] = SHUFFLE(p, r, 0, 1, 4, 5), in[1] = SHUFFLE(p, r, 2, 3, 6, 7);
+    in[2] = SHUFFLE(q, s, 0, 1, 4, 5), in[3] = SHUFFLE(q, s, 2, 3, 6, 7);
+#else
+    for (int r = 0; r < 4; r++)
+        for (int c = 0; c < r; c++) {
+            int64_t kept = in[r][c];
+            in[r][c] = in[c][r];
+            in[c][r] = kept;
+        }
+#endif
+}
 
 /* Corrections of unit vectors below this are formed in float: what is lost of them, their part 2^-20
  * or less, is far below eps. */
@@ -78,6 +105,7 @@ static void downdate(const int64_t *rows, ptrdiff_t n, const double *captured2, 
 #define ROW double
 #define REAL double
 #define LANES 8
+#define PAIR 1
 #define NAME(x) x##_f64
 #include "rows.inc"
 #define TERM REAL
@@ -88,11 +116,13 @@ static void downdate(const int64_t *rows, ptrdiff_t n, const double *captured2, 
 #undef ROW
 #undef REAL
 #undef LANES
+#undef PAIR
 #undef NAME
 
 #define ROW float
 #define REAL float
 #define LANES 16
+#define PAIR 2
 #define NAME(x) x##_f32
 #include "rows.inc"
 #define TERM REAL
@@ -102,16 +132,17 @@ static void downdate(const int64_t *rows, ptrdiff_t n, const double *captured2, 
 #undef TERM
 #undef REAL
 #undef LANES
+#undef PAIR
 #undef NAME
 
 #define MIXED /* rows of float, but every product and sum in double */
 #define REAL double
-#define LANES 8
+#define PAIR 1
 #define NAME(x) x##_mixed
 #include "rows.inc"
 #undef ROW
 #undef REAL
-#undef LANES
+#undef PAIR
 #undef NAME
 
 /* Rows of double, multiplied and summed in float: where all of it is a small correction. */

@@ -14,7 +14,16 @@ import numpy.typing as npt
 
 from isopivot._native import _library
 from isopivot._native._library import address, call, run, threads_for
-from isopivot._native.products import LINE, PIECE, UNIT, Known, _format, shared_columns, tiles_of
+from isopivot._native.products import (
+    LINE,
+    PIECE,
+    UNIT,
+    Known,
+    _format,
+    even,
+    shared_columns,
+    tiles_of,
+)
 
 Matrix = npt.NDArray[Any]
 Rows = npt.NDArray[np.intp]
@@ -53,7 +62,7 @@ class Lines:
         columns = UNIT + (s if s <= most else min(most, s - int(known.stage[rows].min(initial=s))))
         piece = max(64, PIECE // max(1, m * X.itemsize))
         room = np.empty(n + 2 * columns + s + 4 + (n + 1) // 2, dtype=np.int64)
-        packed = np.empty(-(-columns // UNIT) * UNIT * (m + 1), dtype=Q.dtype)
+        packed = np.empty(-(-columns // UNIT) * UNIT * (even(m) + 1), dtype=Q.dtype)
         captured2 = np.empty(threads * min(piece + 16, n + 16))
         read = ctypes.c_int64()
         unit, residual2, slack2, stage, _, limits = known.addresses()
@@ -63,7 +72,7 @@ class Lines:
             *(address(self._data), self._data.strides[0], self._data.itemsize),
             *(unit, residual2, slack2, stage, limits),
             *(address(room), columns, address(packed), address(captured2)),
-            *(tiles_of(m), threads, _library.SMALL, piece),
+            *(tiles_of(m, Q.itemsize), threads, _library.SMALL, piece),
         )
         kind = _format(X, X.dtype != Q.dtype)
         blurred = call(f"advance_{kind}", arguments, ctypes.addressof(read))

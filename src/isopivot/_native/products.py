@@ -22,6 +22,7 @@ PIECE = 1 << 20  # bytes of rows that are one piece of work
 SPARE = 1 << 22  # bytes of a copy that may be made
 LINE = 8  # directions whose coordinates lie together; the compiled functions know it, too
 UNIT = 8  # columns that are multiplied with at once, at least; the compiled functions know it
+TILE = 24  # at most
 _FEATURES = 1024  # of a Gram matrix, that are summed at a time
 
 
@@ -77,7 +78,7 @@ def pack(V: Matrix, rows: Rows | None = None) -> Packed:
     """Return rows of `V`, packed; a negative one is zero."""
     k, ldx, chosen, _ = _sources(V, rows, None)
     m = V.shape[1]
-    data = np.empty(-(-k // UNIT) * UNIT * m, dtype=V.dtype)
+    data = np.empty(-(-k // UNIT) * UNIT * even(m), dtype=V.dtype)
     function = getattr(_library.library(), f"pack_rows_{_format(V)}")
     function(address(V), ldx, address(chosen), k, m, address(data), threads_for(k * m))
     return Packed(data, k, m)
@@ -119,7 +120,7 @@ def multiply(
     arguments = (
         *(address(X), ldx, address(chosen), B.m, address(B.data), B.k, address(shift)),
         *(address(where), step, int(scatter and rows is not None), 0),
-        *(address(captured2), tiles_of(B.m), *(0,) * 7, piece),
+        *(address(captured2), tiles_of(B.m, B.data.itemsize), *(0,) * 7, piece),
     )
     run(f"rows_times_{_format(X, X.dtype != B.data.dtype)}", arguments, n, piece, threads)
     return captured2
@@ -131,7 +132,7 @@ def inner(A: Matrix, B: Matrix) -> Matrix:
     # What is multiplied with is copied: the smaller of the two.
     rows, few, target = (A, B, out) if len(A) >= len(B) else (B, A, out.T)
     where, step = columns_of(target), target.strides[0] // out.itemsize
-    most = max(1, SPARE // (192 * max(1, few.shape[1]))) * (192 // few.itemsize)
+    most = max(1, SPARE // (TILE * few.itemsize * max(1, few.shape[1]))) * TILE
     for lo in range(0, len(few), most):
         part = slice(lo, lo + most)
         multiply(rows, None, pack(few[part]), where[part], step)
@@ -156,14 +157,12 @@ def gram(X: Matrix, rows: Rows | None = None, mean: Matrix | None = None, *, wid
     k, ldx, chosen, mean = _sources(X, rows, mean)
     m = X.shape[1]
     mixed = wide and X.dtype == np.float32
-    size = 8 if mixed else X.itemsize
-    tile = 192 // size
-    threads = min(threads_for(k * k * m), -(-k // tile))
+    threads = min(threads_for(k * k * m), -(-k // TILE))
     G = np.empty((k, k))
-    most = max(1, min(m, _FEATURES))
-    room = np.empty(threads * most * tile, dtype=np.float64 if size == 8 else np.float32)
+    most = max(2, min(even(m), _FEATURES))
+    room = np.empty(threads * most * TILE, dtype=np.float64 if mixed else X.dtype)
     given = (address(X), ldx, address(chosen), k, m, address(mean), address(G), address(room))
-    run(f"gram_{_format(X, mixed)}", (*given, most), k, tile, threads)
+    run(f"gram_{_format(X, mixed)}", (*given, most), k, TILE, threads)
     return G
 
 
@@ -207,25 +206,30 @@ def orthonormalise(E: Matrix, Q: Matrix, stop2: float, orthogonal: float) -> tup
     of E, and the residual at which each entered.
     """
     (k, m), s, size, threads = E.shape, len(Q), E.itemsize, _library.threads_of_blas()
-    wide, tile, features = -(-k // 8) * 8, 192 // size, max(1, min(m, _FEATURES))
-    some = min(-(-k // tile), max(1, SPARE // (192 * max(1, m)))) * tile
+    wide, features = -(-k // 8) * 8, max(2, min(even(m), _FEATURES))
+    some = min(-(-k // TILE), max(1, SPARE // (TILE * size * max(1, m)))) * TILE
     parts = (
-        *(8 * k * k, 8 * k * k, size * max(s, k) * wide, size * some * m),
+        *(8 * k * k, 8 * k * k, size * max(s, k) * wide, size * some * even(m)),
         *(max(8 * s, 192 * threads * max(features, k)), 8 * k),
     )
     room, entered = np.empty(sum(parts) // 8 + 1), np.empty(2 * k)
     places = [*itertools.accumulate(parts[:-1], initial=address(room))]
     shape = (E.strides[0] // size, Q.strides[0] // size, k, m, s, wide)
-    how = (some, features, tiles_of(m), threads, _library.SMALL)
+    how = (some, features, tiles_of(m, size), threads, _library.SMALL)
     given, limits = (address(E), address(Q), *shape, *how, *places), array("d", (stop2, orthogonal))
     results = (limits.buffer_info()[0], address(entered))
     found = call(f"orthonormalise_{_format(E)}", given, *results)
     return E[:found], entered[:found]
 
 
-def tiles_of(m: int) -> int:
+def tiles_of(m: int, itemsize: int) -> int:
     """Return how many tiles of m features stay in the second-level cache."""
-    return max(1, CACHE // (192 * max(1, m)))
+    return max(1, CACHE // (TILE * itemsize * max(1, m)))
+
+
+def even(m: int) -> int:
+    """Return how many features a tile has place for: they come in pairs."""
+    return m + m % 2
 
 
 def _reaches(C: Matrix, wide: int) -> bool:
@@ -240,7 +244,7 @@ def _reaches(C: Matrix, wide: int) -> bool:
 def read_once(X: Matrix) -> tuple[Numbers, Numbers]:
     """Return the squared norms of the rows and the sum of all rows, in float64."""
     n, m = X.shape
-    step = _piece(X)
+    step = max(_piece(X), -(-n // 32))  # each piece has sums of its own
     norms2, totals = np.empty(n), np.zeros((-(-n // step), m))
     arguments = (address(X), X.strides[0] // X.itemsize, m, address(norms2), address(totals), step)
     run(f"read_once_{_format(X)}", arguments, n, step, threads_for(n * m))
