@@ -28,7 +28,7 @@ _JOBS = {
     "combine": (*FORMATS, "short"),
 }
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
-    "leaders": (*_KNOWN, _SIZE, _SIZE, _REAL, _REAL, _POINTER, _POINTER),
+    "leaders": (*_KNOWN, _SIZE, _SIZE, _SIZE, _REAL, _REAL, _POINTER, _POINTER),
     "foremost": (*_KNOWN, _SIZE, _SIZE, _REAL, _POINTER, _SIZE),
     "outside": (*_KNOWN, _SIZE, _POINTER, _SIZE, _REAL, _POINTER),
     "behind": (_POINTER, _SIZE, _POINTER, _COUNT, _POINTER),

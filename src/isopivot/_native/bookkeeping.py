@@ -27,9 +27,10 @@ def leaders(
     """Return the `count` rows of largest bound above stop2, sorted, ties by lowest index."""
     n = len(residual2)
     count = min(count, n)
-    rows, heap = np.empty(count, dtype=np.intp), np.empty(count)
-    known, found = (address(residual2), address(slack2)), _addresses(rows, heap)
-    return rows[: library().leaders(*known, n, count, stop2, window, *found)]
+    most = min(n, 8 * count + 512)
+    rows, values = np.empty(most, dtype=np.intp), np.empty(most)
+    known, found = (address(residual2), address(slack2)), _addresses(rows, values)
+    return rows[: library().leaders(*known, n, count, most, stop2, window, *found)].copy()
 
 
 def foremost(

@@ -45,10 +45,11 @@ enum { ROWS = 8, UNIT = 8, TILE = 3 * UNIT, TERMS = 64, LINE = 8 };
 typedef double doubles __attribute__((vector_size(UNIT * sizeof(double))));
 typedef int64_t four_integers __attribute__((vector_size(32)));
 
-/* Columns of the tile that begins with column `first` of k, those that fill up included. */
-INLINE ptrdiff_t width_of(ptrdiff_t k, ptrdiff_t first) {
-    ptrdiff_t left = (k - first + UNIT - 1) / UNIT * UNIT;
-    return left < TILE ? left : TILE;
+/* Of so many columns, how many are multiplied with next: three units at most, and none is left alone
+ * where two and two will do, which takes less time. */
+INLINE ptrdiff_t width_of(ptrdiff_t columns) {
+    ptrdiff_t units = (columns + UNIT - 1) / UNIT;
+    return UNIT * (units == 4 ? 2 : units < 3 ? units : 3);
 }
 
 /* Row r, column c becomes row c, column r. */

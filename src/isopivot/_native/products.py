@@ -67,7 +67,7 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """Rows, as columns that rows can be multiplied with: tiles of three vectors."""
+    """Rows, as columns that rows can be multiplied with: units of 8."""
 
     data: Matrix
     k: int  # columns, those that only fill up included
