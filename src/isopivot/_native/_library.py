@@ -23,7 +23,7 @@ _KNOWN = (_POINTER, _POINTER)  # squared residuals and the rounding they hide
 _JOBS = {
     **dict.fromkeys(("rows_times", "gram"), (*FORMATS, "mixed")),
     **dict.fromkeys(("replace", "read_once", "norms2", "finite"), FORMATS),
-    **dict.fromkeys(("scatter", "triangular", "lines", "gather", "copy", "unlined"), FORMATS),
+    **dict.fromkeys(("scatter", "triangular", "lines", "gather"), FORMATS),
     **dict.fromkeys(("residuals", "spread", "sparse_times"), FORMATS),
     "combine": (*FORMATS, "short"),
 }
@@ -44,6 +44,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
         f"pack_rows_{kind}": (_POINTER, _SIZE, _POINTER, _SIZE, _SIZE, _POINTER, _FLAG)
         for kind in FORMATS
     },
+    **{f"all_unlined_{k}": (_POINTER, _SIZE, _SIZE, _POINTER, _FLAG) for k in FORMATS},
     **{f"advance_{kind}": (_POINTER, _POINTER) for kind in (*FORMATS, "mixed")},
     "run": (_POINTER, _POINTER, _FLAG, _SIZE, _SIZE, _FLAG),
 }

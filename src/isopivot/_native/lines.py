@@ -163,11 +163,9 @@ class Lines:
     def release(self) -> Matrix:
         """Return the coordinates as a matrix (s, n), in the same memory."""
         groups, whole = -(-self.size // LINE), self._data.shape[1]
-        room, threads = np.empty(whole, dtype=self._data.dtype), threads_for(whole)
-        for group in range(groups):
-            arguments = (address(self._data), self.n, address(room), group)
-            for job in ("copy", "unlined"):
-                run(f"{job}_{_format(self._data)}", arguments, self.n, 4096, threads)
+        room = np.empty(whole, dtype=self._data.dtype)
+        function = getattr(_library.library(), f"all_unlined_{_format(self._data)}")
+        function(address(self._data), self.n, groups, address(room), threads_for(whole))
         self._data.resize((groups * LINE, self.n), refcheck=False)
         if SPARE * self.size < groups * LINE - self.size:
             self._data.resize((self.size, self.n), refcheck=False)
