@@ -129,7 +129,7 @@ def next_panel(
     leaders are up to date, and told well: rows whose stale bound is below theirs cannot matter.
     When many would have to be, all are. The first batch is as large as the last panel suggests.
     """
-    size = min(size, max(64, factor.n // 20))
+    size = min(size, max(64, factor.n // 25))
     batch, refreshed = max(batch, size), 0
     if batch > size:  # the leaders among so many are stale, whoever they are
         refreshed = _refresh(factor, _late(factor, batch, stop2), 0, stop2)
