@@ -79,6 +79,16 @@ def test_products_of_chosen_rows(rng, threads, n, m, k, dtype, wide):
     assert_array_equal(_native.multiply(X, rows, _native.pack(V), None, 0, shift=shift), captured2)
 
 
+@pytest.mark.parametrize("second", [0.0, -0.0, 1e-45, -1e-40, np.inf, -np.inf, np.nan])
+def test_two_numbers_of_float_are_no_double(second):
+    # As a double, each such pair would be subnormal, or not a number.
+    X = np.tile(np.array([3.0, second], dtype=np.float32), (9, 8))
+    V = np.tile(np.array([1.0, 0.0], dtype=np.float32), (8, 8))
+    F = np.zeros((9, 8), dtype=np.float32)
+    _native.multiply(X, None, _native.pack(V), _native.columns_of(F), 8)
+    assert_array_equal(F, np.full((9, 8), 24.0 if np.isfinite(second) else np.nan))
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(("n", "m", "k"), SHAPES)
 def test_inner_products_and_sums_of_rows(rng, threads, n, m, k, dtype):

@@ -43,6 +43,7 @@
 enum { ROWS = 8, UNIT = 8, TILE = 3 * UNIT, TERMS = 64, LINE = 8 };
 
 typedef double doubles __attribute__((vector_size(UNIT * sizeof(double))));
+typedef int64_t integers __attribute__((vector_size(64)));
 typedef int64_t four_integers __attribute__((vector_size(32)));
 
 /* Of so many columns, how many are multiplied with next: three units at most, and none is left alone
