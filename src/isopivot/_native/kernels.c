@@ -34,7 +34,7 @@
 #endif
 #endif
 #define EACH(V) UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int v = 0; v < V; v++)
-/* Between two of these, an array is not kept in registers. */
+/* An array is in memory here: no register is kept for it from before to after. */
 #define IN_MEMORY(array) __asm__ volatile("" : "+m"(array))
 /* Every job takes a list of integers: addresses, sizes, and last its piece of the work, lo..hi. */
 #define AT(address) ((void *)(intptr_t)(address))

@@ -228,7 +228,7 @@ def tiles_of(m: int, itemsize: int) -> int:
 
 
 def even(m: int) -> int:
-    """Return how many features a tile has place for: they come in pairs."""
+    """Return how many features a unit has place for: in float32 they come in pairs."""
     return m + m % 2
 
 
