@@ -1,7 +1,8 @@
-"""Algorithm 1 on rows in memory, with the compiled products of `_native`.
+"""Algorithm 1 on rows in memory, wholly compiled (`_native.loop`).
 
-The same arithmetic as `_factors.Orthonormal`, and the same results. Rows are multiplied where
-they lie, each with the directions it has not seen yet, in one call whatever rows they are.
+The same loop as `_greedy.greedy` on the same arithmetic as `_factors.Orthonormal`, and the same
+results. Rows are multiplied where they lie, each with the directions it has not seen yet, in one
+call whatever rows they are; products of rows that stay in the panel are carried along.
 
 Rows of float32 are first multiplied in float32. Residuals that became too small for differences
 are then formed explicitly, which is good for some more directions. Once that has taken as much
@@ -12,165 +13,289 @@ then on in float64, of the same rows: half the bytes are read, and no digits are
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from isopivot import _native
-from isopivot._algebra import inner, less_combined, orthonormalised
-from isopivot._arrays import Array, Rows, Vector
-from isopivot._buffer import RowBuffer
-from isopivot._carried import Carried, centred
-from isopivot._factors import Orthonormal, VectorSource
+from isopivot import _algebra, _factors, _greedy
+from isopivot._algebra import inner, less_combined, orthonormalised, with_triangular_pivots
+from isopivot._arrays import Array, Rows, Vector, take_rows
+from isopivot._factors import VectorSource
+from isopivot._native import _library, loop, products
+from isopivot._native._library import address
+from isopivot._native.loop import State, Why
+from isopivot.certificate import Route, StoppedBy
 
 RUN = 16  # terms of float32 that are summed before they are added up; `rows.inc` has it, too
 SPARE = 0.042  # part of X that may be copied of the basis
 FEW = 16  # blurred rows below which they are left for later: measuring them takes as long
+WORTH = 0.6  # part of a panel that was in the one before, so that its products are used
+STORED = 1.0 / 8.0  # part of the floor that a residual may change by as coordinates are stored
+PAUSE = 0.1  # seconds after which an interrupt is heard
 _CHUNK = 64  # pivots that are orthogonalised together when the basis is made again
+_MEASURED = 4096  # rows that are measured at a time
+_MARGIN = 512  # leaders may be chosen from 8 times as many rows, and so many more
 
 
-class Compiled(Orthonormal):
-    """An explicit orthonormal basis; coordinates in lines until they are released."""
+class Compiled:
+    """An explicit orthonormal basis, coordinates and residuals of all points.
+
+    `residual2`, `slack2` and `stage` mean what they do in `_factors.Orthonormal`.
+    """
+
+    route: Route = "orthonormal"
+    kernel_evaluations: int | None = None
 
     def __init__(self, points: VectorSource, capacity: int = 0) -> None:
-        super().__init__(points, capacity)
+        n, m = points.n, points.m
+        self.points, self.n, self.largest = points, n, points.largest
         self.wide = points.eps < 1e-10  # whether products are summed in float64
-        self._spent = 0  # pairs (row, direction) of explicit residuals
-        self._carried = Carried(points, wide=self.wide)
-        self._of_mean = np.empty(0)  # what the mean has of each direction
+        self._rounding = self._rounding_of(points.eps)
+        self._unit = self._rounding * points.reach
+        self.residual2, self.slack2 = points.norms2.copy(), self._unit * points.reach
+        self.stage = np.zeros(n, dtype=np.int32)
+        self._pivots, self._entered = np.empty(0, dtype=np.int64), np.empty(0)
+        self._Q: Array = np.empty((0, m), dtype=points.X.dtype)
+        self._of_mean: Array = np.empty(0, dtype=points.X.dtype)  # what the mean has of it
+        self._lines = np.empty((0, n * products.LINE), dtype=points.X.dtype)
+        self._rooms: dict[str, npt.NDArray[Any]] = {}
+        self._state = self._begin()
+        self._reserve(capacity)
 
-    def _coordinate_buffer(self, points: VectorSource, capacity: int) -> Any:
-        return _native.Lines(points.n, points.X.dtype, capacity)
+    # -- what came out --------------------------------------------------------------------
 
-    def _basis_buffer(self, points: VectorSource, capacity: int) -> RowBuffer:
-        # Zeros would be new pages, or written; memory that was given back is neither.
-        return RowBuffer(lambda k: np.empty((k, points.m), dtype=points.X.dtype), capacity)
+    @property
+    def s(self) -> int:
+        """Number of directions so far."""
+        return int(self._state.s)
 
-    def refresh(self, rows: Rows, stop2: float) -> None:
-        """Bring `rows` up to the current directions, few of them blurred.
+    @property
+    def pivots(self) -> Rows:
+        """Row numbers of the dictionary."""
+        return self._pivots[: self.s].astype(np.intp, copy=False)
 
-        A panel settles its own, and `finish` the others.
+    @property
+    def pivot_residuals(self) -> Vector:
+        """Residual at which each pivot entered."""
+        return self._entered[: self.s]
+
+    @property
+    def Q(self) -> Array:
+        """The basis so far, as rows."""
+        return self._Q[: self.s]
+
+    @property
+    def rows_read(self) -> int:
+        """How many rows were read, as often as they were."""
+        return int(self._state.rows_read)
+
+    @property
+    def floor(self) -> float:
+        """Rounding that residuals, coordinates and distances may carry."""
+        return self._relative_floor(self.s) * self.largest
+
+    def release(self) -> tuple[Array | None, Array, Vector | None]:
+        """Return Q and F, the coordinates of the pivots made exactly triangular, and no T."""
+        self._rooms.clear()
+        self.slack2 = self._unit = np.empty(0)  # their room is needed now
+        Q, self._Q = self._Q, np.empty((0, self.points.m))
+        Q.resize((self.s, self.points.m), refcheck=False)
+        F, self._lines = products.unlined(self._lines, self.s), np.empty((0, 0))
+        return (
+            Q.astype(self.points.X.dtype, copy=False),
+            with_triangular_pivots(F, self.pivots),
+            None,
+        )
+
+    # -- the loop -------------------------------------------------------------------------
+
+    def take_pivots(
+        self,
+        *,
+        mu: float | None,
+        target: int,
+        relaxation: float,
+        progress: Callable[[int, int], object] | None,
+    ) -> int:
+        """Extend the dictionary to `target` pivots, or as far as residuals exceed mu.
+
+        Returns the target: fewer if `progress` asked for an end.
         """
-        blurred = self._advance_in_place(rows, stop2)
-        if len(blurred) >= FEW:
-            self._measure(np.sort(blurred), stop2)
+        state = self._state
+        state.mu, state.target, state.relaxation2 = mu or 0.0, target, relaxation**2
+        self._reserve(self.s)
+        why = None
+        while why != Why.ENDED:
+            why = loop.greedy(state, self._kind, PAUSE if progress is None else 0.0)
+            if why == Why.FULL:
+                self._reserve(min(target, self.s + max(32, self.s // 8)))
+            elif why == Why.BLIND:
+                self._widen()
+            elif why == Why.PAUSED and progress is not None and progress(self.s, target) is True:
+                state.target = self.s
+        return int(state.target)
 
-    def _measure(self, rows: Rows, stop2: float) -> None:
-        self._spent += len(rows) * self.s
-        if not self.wide and self._spent > 2 * self.n * self.s:
-            self._widen(stop2)
-        else:
-            self.recompute(rows)
+    @property
+    def _kind(self) -> str:
+        single = self.points.X.dtype == np.float32
+        return "f64" if not single else "mixed" if self.wide else "f32"
 
-    def recompute(self, rows: Rows) -> None:
-        """Measure the residuals of fresh `rows` explicitly (errata 15)."""
-        points = self.points
-        if len(rows) and self.Q.dtype == points.X.dtype:
-            known = self._everything
-            rows = self._F.measure(points.X, rows, points.mean, self.Q, known, self.floor)
-        super().recompute(rows)
+    def _relative_floor(self, s: int) -> float:
+        return _algebra.relative_floor("orthonormal", s, self.points.m, self.points.eps)
 
     def _rounding_of(self, eps: float) -> float:
+        """Return the rounding of a downdated squared residual, per reach and last explicit norm."""
+        m = self.points.m
         if eps < 1e-10:
-            return super()._rounding_of(eps)
+            return _factors.rounding_of(m, eps)
         # Sums of float32, of even and odd features apart: of terms, of such sums, and of as many
         # groups of these as they have sums.
-        m = self.points.m
         runs = math.ceil(math.sqrt(m / (2 * RUN)))
         terms = (RUN + runs + m / (2 * RUN * runs) + 1.0) / 4.0
         return (8.0 + 2.0 * min(terms, 2.0 * math.sqrt(m))) * eps
 
-    def refresh_all(self, stop2: float) -> None:
-        """Bring every row up to the current directions."""
-        self.refresh(np.arange(self.n), stop2)
+    def _begin(self) -> State:
+        """Return the state of a loop that has not begun."""
+        points, n, m = self.points, self.n, self.points.m
+        panel = min(_greedy.most_rows(n), n)
+        floor = self._relative_floor(0) * self.largest
+        state = State(
+            ldx=points.X.strides[0] // points.X.itemsize,
+            n=n,
+            m=m,
+            floor=floor,
+            floor_per_root=self._relative_floor(1) * self.largest - floor,
+            depth=_greedy.DEPTH,
+            blur=_greedy.BLUR,
+            explicit_below=_factors.EXPLICIT_BELOW,
+            clear=_factors.CLEAR,
+            stored=STORED,
+            free_work=_factors.FREE_WORK,
+            picked=_factors.Factor.picked,
+            window=_greedy.TIES * points.eps,
+            root_eps=math.sqrt(points.eps),
+            worth=WORTH,
+            panel=panel,
+            fewest=min(_greedy.PANEL // 3, panel),
+            yield_=_greedy.YIELD,
+            group=_greedy.GROUP,
+            few=FEW,
+            # Directions are copied to be multiplied with, so many at a time.
+            most=max(48, int(SPARE * n)),
+            threads=_library.threads_of_blas(),
+            small=_library.SMALL,
+            spare=products.SPARE,
+            cache=products.CACHE,
+            size=_greedy.PANEL // 2,
+            rows_read=n,
+        )
+        mean = points.mean
+        self._mean = None if mean is None else np.ascontiguousarray(mean, dtype=points.X.dtype)
+        state.X, state.mean = address(points.X), address(self._mean)
+        for name in ("rows_before", "slots", "slots_before"):
+            setattr(state, name, self._room(name, panel, np.int64))
+        for name in ("G", "G_before"):
+            setattr(state, name, self._room(name, panel * panel))
+        state.places = self._room("places", 6 * panel, np.int64)
+        state.rows = self._room("rows", min(n, 8 * panel + _MARGIN), np.int64)
+        state.values = self._room("values", 8 * panel + _MARGIN)
+        state.measured2 = self._room("measured2", min(n, _MEASURED))
+        state.list = self._room("list", n, np.int64)
+        self._know(state)
+        return state
 
-    def finish(self, stop2: float) -> None:
-        """Bring every point up to date, none blurred, and make the largest residuals exact."""
-        self._advance_in_place(np.arange(self.n), stop2)
-        self._measure(self._blurred(np.arange(self.n), stop2, self.floor), stop2)
-        self._make_largest_exact()
+    def _room(self, name: str, count: int, dtype: Any = np.float64) -> int:
+        """Return where there is room for so many numbers, as long as the loop needs it."""
+        self._rooms[name] = room = np.empty(count, dtype=dtype)
+        return address(room)
 
-    def release(self) -> tuple[Array | None, Array, Vector | None]:
-        """Return Q and F, the coordinates of the pivots made exactly triangular, and no T."""
-        self._carried = Carried(self.points, wide=self.wide)
-        self.slack2 = self._unit = np.empty(0)  # their room is needed now
-        self._everything = self._know()
-        Q, F, _ = super().release()
-        return np.asarray(Q, dtype=self.points.X.dtype), F, None
+    def _know(self, state: State) -> None:
+        """Say how far residuals can be trusted, and where they are."""
+        state.wide, state.rounding = int(self.wide), self._rounding
+        state.orthogonal = _algebra.ORTHOGONAL * float(np.finfo(self._Q.dtype).eps)
+        stored = self.wide and self.points.eps > 1e-10  # not as exactly as they are computed
+        state.stored_eps = self.points.eps if stored else 0.0
+        for name in ("unit", "residual2", "slack2", "stage"):
+            vector = self._unit if name == "unit" else getattr(self, name)
+            setattr(state, name, address(vector))
 
-    def _fresh(self, rows: Rows | slice) -> Array:
-        return self._F.of(rows)
+    def _reserve(self, capacity: int) -> None:
+        """Make room for so many pivots, and for the work on them; what there is stays."""
+        state, m = self._state, self.points.m
+        capacity = max(capacity, state.capacity)
+        groups = -(-capacity // products.LINE)
+        # realloc: large blocks are remapped, not copied. No view outlives a call here.
+        self._pivots.resize(capacity, refcheck=False)
+        self._entered.resize(capacity, refcheck=False)
+        self._of_mean = _longer(self._of_mean, (capacity,))
+        self._Q = _longer(self._Q, (capacity, m))
+        self._lines = _longer(self._lines, (groups, self.n * products.LINE))
+        state.capacity, state.ldc, state.count_before = capacity, groups * products.LINE, 0
+        state.features = max(2, min(products.even(max(m, capacity)), products.FEATURES))
+        state.carried = self._room("carried", state.panel * state.ldc)
+        state.pivots, state.entered = address(self._pivots), address(self._entered)
+        state.Q, state.lines = address(self._Q), address(self._lines)
+        state.of_mean = 0 if self._mean is None else address(self._of_mean)
+        work, plan = loop.rooms(state, self._kind)
+        state.work, state.plan = (
+            self._room("work", -(-work // 8)),
+            self._room("plan", -(-plan // 8)),
+        )
 
-    def residual_vectors(self, rows: Rows) -> Array:
-        """Return what the current directions miss of fresh `rows`, as vectors."""
-        points = self.points
-        if self.Q.dtype != points.X.dtype:
-            return super().residual_vectors(rows)
-        E = np.empty((len(rows), points.m), dtype=self.Q.dtype)
-        self._F.residuals2(points.X, rows, points.mean, self.Q, E)
-        return E
-
-    def _vectors(self, rows: Rows) -> Array:
-        return centred(self.points, rows, self.Q.dtype)
-
-    def _difference(self, rows: Rows) -> Vector:
-        return self._carried.advance(rows, self._F)
-
-    def _residuals_of(self, pivots: Rows) -> Array:
-        if len(self._panel[0]):  # they were made
-            return super()._residuals_of(pivots)
-        C = self._carried.coordinates(pivots)
-        return less_combined(self._vectors(pivots), C, self.Q)
-
-    def _advance_in_place(self, rows: Rows, stop2: float) -> Rows:
-        """Project `rows`, each on what it has not seen yet; return those that are blurred then."""
-        # Directions are copied to be multiplied with, so many at a time.
-        most = max(48, int(SPARE * self.n))
-        given = (self.points.X, self.Q, rows, self._known(stop2, self.floor), most)
-        blurred: Rows
-        blurred, late = self._F.advance(*given, self._shift())
-        self.rows_read += late
-        if late:
-            self.residual2[self.pivots] = 0.0
-        return blurred
-
-    def _shift(self) -> Vector | None:
-        """Return what the mean has of each direction; None without a mean."""
-        if self.points.mean is None:
-            return None
-        mean = np.asarray(self.points.mean, dtype=self.Q.dtype)
-        new = inner(self.Q[len(self._of_mean) :], mean[None, :])[:, 0]
-        self._of_mean = np.append(self._of_mean, new).astype(self.Q.dtype, copy=False)
-        return self._of_mean
-
-    def _widen(self, stop2: float) -> None:
+    def _widen(self) -> None:
         """Go on in float64: the basis, and all residuals, once again."""
-        points, s = self.points, self.s
+        points, state, s = self.points, self._state, self.s
         Q, entered = _orthonormal_rows(points, self.pivots)
         # Each pivot had a residual above the floor of float32, far above that of float64: this
         # cannot happen, and must not go unnoticed if it does.
         if len(entered) < s:  # pragma: no cover
             raise ArithmeticError("a pivot lies in the span of others: please report this as a bug")
-        self.wide = True
-        self._carried, self._of_mean = Carried(points, wide=True), np.empty(0)
-        self._Q = RowBuffer(lambda k: np.zeros((k, points.m)), 0)
-        self._Q.grow(s)
-        self._Q.put(0, slice(None), Q)
-        self.pivot_residuals = entered
+        self.wide, self._entered[:s] = True, entered
+        self._Q, self._of_mean = np.empty(self._Q.shape), np.empty(self._of_mean.shape)
+        self._Q[:s] = Q
+        if self._mean is not None:
+            self._of_mean[:s] = inner(Q, self._mean.astype(np.float64)[None, :])[:, 0]
         self._rounding = self._rounding_of(float(np.finfo(np.float64).eps))
         self._unit = self._rounding * points.reach
-        self._stored_eps = points.eps
         self.residual2, self.slack2 = points.norms2.copy(), self._unit * points.reach
-        self._everything = self._know()
         self.stage[:] = 0
-        self.recompute(np.sort(self._advance_in_place(np.arange(self.n), stop2)))
+        self._know(state)
+        state.refreshed = 2 * self.n  # all are looked at next
+        self._reserve(state.capacity)
+
+
+def greedy(
+    factor: Compiled,
+    *,
+    mu: float | None,
+    n_components: int | None,
+    limit: int,
+    relaxation: float,
+    progress: Callable[[int, int], object] | None = None,
+) -> StoppedBy:
+    """Do what `_greedy.greedy` does."""
+    target = limit if n_components is None else n_components
+    reached = factor.take_pivots(mu=mu, target=target, relaxation=relaxation, progress=progress)
+    return _greedy.reason(factor, mu, reached if reached < target else n_components)
+
+
+def _longer(A: Array, shape: tuple[int, ...]) -> Array:
+    """Return an array with more rows; in its place, unless it has none."""
+    if len(A) == 0:  # nothing is read that was not written: new pages are not touched here
+        return np.empty(shape, dtype=A.dtype)
+    A.resize(shape, refcheck=False)
+    return A
 
 
 def _orthonormal_rows(points: VectorSource, pivots: Rows) -> tuple[Vector, Vector]:
     """Return the basis that the pivots give in their order, and R_jj, in float64."""
     Q, entered = np.zeros((0, points.m)), np.empty(0)
     for lo in range(0, len(pivots), _CHUNK):
-        Y = centred(points, pivots[lo : lo + _CHUNK], np.dtype(np.float64))
+        Y = take_rows(points.X, pivots[lo : lo + _CHUNK]).astype(np.float64)
+        if points.mean is not None:
+            Y -= points.mean
         E = less_combined(Y, inner(Q, Y), Q)
         new, residuals = orthonormalised(E, Q, 0.0)
         Q, entered = np.concatenate([Q, new]), np.concatenate([entered, residuals])

@@ -51,8 +51,6 @@ from isopivot.certificate import Certificate, Route
 EXPLICIT_BELOW = 1.0 / 16.0
 # Part of the largest squared residual of a panel that its Gram matrix may be wrong by.
 CLEAR = 2.0**-20
-# Part of the floor that a residual may change by because of how coordinates are stored.
-STORED = 1.0 / 8.0
 # Pairs (point, direction, feature) below which explicit residuals of all points are free.
 FREE_WORK = 1 << 27
 _NO_PANEL: tuple[Any, Any] = (np.empty(0, dtype=np.intp), None)
@@ -216,28 +214,15 @@ class Orthonormal(Factor):
     kernel_evaluations: int | None = None
 
     def __init__(self, points: VectorSource, capacity: int = 0) -> None:
-        F = self._coordinate_buffer(points, capacity)
-        super().__init__(points.norms2, F)
+        super().__init__(points.norms2, RowBuffer(lambda k: points.zeros(k, points.n), capacity))
         self.points = points
         # A small part of the data, unless that would be too little to multiply at once.
         self._block_bytes = min(BLOCK_BYTES, max(points.data_bytes // 32, BLOCK_BYTES // 2))
-        self._Q = self._basis_buffer(points, capacity)
+        self._Q = RowBuffer(lambda k: points.zeros(k, points.m), capacity)
         self._panel: tuple[Rows, Array] = _NO_PANEL
-        self._rounding = self._rounding_of(points.eps)
+        self._rounding = rounding_of(points.m, points.eps)
         self._unit = self._rounding * points.reach
-        self._stored_eps = 0.0  # of coordinates, where it is more than their rounding
         self.slack2: Vector = self._unit * points.reach
-        self._everything = self._know()
-
-    def _coordinate_buffer(self, points: VectorSource, capacity: int) -> Any:
-        return RowBuffer(lambda k: points.zeros(k, points.n), capacity)
-
-    def _basis_buffer(self, points: VectorSource, capacity: int) -> RowBuffer:
-        return RowBuffer(lambda k: points.zeros(k, points.m), capacity)
-
-    def _rounding_of(self, eps: float) -> float:
-        """Return the rounding of a downdated squared residual, per reach and last explicit norm."""
-        return (8.0 + 4.0 * math.sqrt(self.points.m)) * eps
 
     @property
     def floor(self) -> float:
@@ -272,11 +257,7 @@ class Orthonormal(Factor):
 
     def residual_vectors(self, rows: Rows) -> Array:
         """Return what the current directions miss of fresh `rows`, as vectors."""
-        return less_combined(self._vectors(rows), self._fresh(rows), self.Q)
-
-    def _vectors(self, rows: Rows) -> Array:
-        """Return the (centred) rows in the format of the basis, as a copy."""
-        return self.points.vectors(rows)
+        return less_combined(self.points.vectors(rows), self._fresh(rows), self.Q)
 
     def recompute(self, rows: Rows) -> None:
         """Measure the residuals of fresh `rows` explicitly (errata 15)."""
@@ -304,9 +285,8 @@ class Orthonormal(Factor):
         largest2, reach2 = self.residual2[rows].max(), self.points.reach[rows].max() ** 2
         if largest2 >= EXPLICIT_BELOW * reach2:
             return 0.0
-        blur2, stored2 = self._rounding * reach2, self._stored_eps * reach2
-        near = stored2 <= 2.0 * math.sqrt(largest2) * STORED * self.floor
-        return blur2 if near and blur2 <= CLEAR * largest2 else None
+        blur2 = float(self._rounding * reach2)
+        return blur2 if blur2 <= CLEAR * largest2 else None
 
     def _difference(self, rows: Rows) -> Vector:
         """Return the Gram matrix of residuals as that of the points less that of coordinates."""
@@ -344,7 +324,7 @@ class Orthonormal(Factor):
         if len(rows) == 0 or self._blur2(rows) is None:
             return False
         lost = self._blurred(rows, stop2, 0.0)
-        self._measure(lost, stop2)
+        self.recompute(lost)
         return len(lost) > 0
 
     def _residuals_of(self, pivots: Rows) -> Array:
@@ -358,7 +338,7 @@ class Orthonormal(Factor):
     def refresh(self, rows: Rows, stop2: float) -> None:
         """Bring `rows` (in increasing order) up to the current directions, none blurred."""
         super().refresh(rows, stop2)
-        self._measure(self._blurred(rows, stop2, self.floor), stop2)
+        self.recompute(self._blurred(rows, stop2, self.floor))
 
     def refresh_all(self, stop2: float) -> None:
         """Bring every row up to the current directions, reading all of them in order.
@@ -376,7 +356,7 @@ class Orthonormal(Factor):
             self._advance_block(block)
         self.residual2[self.pivots] = 0.0
         self.rows_read += self.n
-        self._measure(self._blurred(np.arange(self.n), stop2, self.floor), stop2)
+        self.recompute(self._blurred(np.arange(self.n), stop2, self.floor))
 
     def _advance_block(self, block: slice) -> None:
         stage = self.stage[block]
@@ -411,20 +391,6 @@ class Orthonormal(Factor):
         self.slack2[rows] = 0.0
         self.residual2[self.pivots] = 0.0
 
-    def _measure(self, rows: Rows, stop2: float) -> None:
-        self.recompute(rows)
-
-    def _know(self) -> _native.Known:
-        return _native.Known(
-            self._unit, self.residual2, self.slack2, self.stage, self.s, np.empty(3)
-        )
-
-    def _known(self, stop2: float, error: float) -> _native.Known:
-        """Return what is known of all points, and when a residual is blurred."""
-        known = self._everything
-        known.s, known.limits[:] = self.s, (stop2, math.sqrt(self.points.eps), error)
-        return known
-
     def _blurred(self, rows: Rows, stop2: float, error: float) -> Rows:
         """Return those of fresh `rows` that hide too much rounding.
 
@@ -432,13 +398,14 @@ class Orthonormal(Factor):
         more than `error`, and by more than half the root of eps of themselves, and measuring them
         makes that eight times smaller at least.
         """
-        known = self._known(stop2, error)
+        root_eps = math.sqrt(self.points.eps)
         if _native.ready():
-            return _native.blurred(rows, known)
+            known = (self.residual2, self.slack2, self._unit, self.stage)
+            return _native.blurred(rows, *known, self.s, (stop2, root_eps, error))
         fresh = rows[self.stage[rows] == self.s]
         residual2, slack2 = self.residual2[fresh], self.slack2[fresh]
         residual = np.sqrt(residual2)
-        lost = slack2 > known.limits[1] * residual2
+        lost = slack2 > root_eps * residual2
         lost &= slack2 > 8.0 * self._unit[fresh] * residual
         lost &= slack2 > error * (2.0 * residual - error)
         near_stop = np.abs(residual2 - stop2) <= slack2
@@ -464,6 +431,11 @@ class Orthonormal(Factor):
         """Return Q and F, the coordinates of the pivots made exactly triangular, and no T."""
         Q, F = self._Q.release(), self._F.release()
         return Q, with_triangular_pivots(F, self.pivots), None
+
+
+def rounding_of(m: int, eps: float) -> float:
+    """Return the rounding of a downdated squared residual, per reach and last explicit norm."""
+    return (8.0 + 4.0 * math.sqrt(m)) * eps
 
 
 def squared_columns(C: Vector) -> Vector:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -39,6 +40,15 @@ class Panel:
     bound2: float  # no other row has a larger squared residual
     fence: int  # no other row below this index has one within the tie window of bound2
     refreshed: int = 0  # rows that had to be brought up to date for it
+
+
+class Finished(Protocol):
+    """What the loop has extended."""
+
+    residual2: Vector
+
+    @property
+    def s(self) -> int: ...
 
 
 def greedy(
@@ -87,6 +97,11 @@ def greedy(
         if progress is not None and progress(factor.s, target) is True:
             target = n_components = factor.s
     factor.finish(_stop2(mu, factor.floor))
+    return reason(factor, mu, n_components)
+
+
+def reason(factor: Finished, mu: float | None, n_components: int | None) -> StoppedBy:
+    """Return what ended the loop."""
     if mu and np.sqrt(factor.residual2.max()) <= mu:
         return "mu"
     return "n_components" if factor.s == n_components else "rank"
@@ -116,6 +131,11 @@ def _chosen(
     return order
 
 
+def most_rows(n: int) -> int:
+    """Return how many rows a panel of n has at most."""
+    return min(PANEL, max(64, n // 25))
+
+
 def _stop2(mu: float | None, floor: float) -> float:
     return min(max(mu or 0.0, floor), 1e150) ** 2
 
@@ -129,7 +149,7 @@ def next_panel(
     leaders are up to date, and told well: rows whose stale bound is below theirs cannot matter.
     When many would have to be, all are. The first batch is as large as the last panel suggests.
     """
-    size = min(size, max(64, factor.n // 25))
+    size = min(size, most_rows(factor.n))
     batch, refreshed = max(batch, size), 0
     if batch > size:  # the leaders among so many are stale, whoever they are
         refreshed = _refresh(factor, _late(factor, batch, stop2), 0, stop2)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
+from isopivot import _compiled
 from isopivot._arrays import (
     Array,
     Vector,
@@ -169,7 +170,7 @@ class Units:
     def eps(self) -> float:
         return eps_of(self.X)
 
-    def floor(self, factor: Orthonormal | Cholesky) -> float:
+    def floor(self, factor: Orthonormal | Cholesky | Compiled) -> float:
         """Return the accuracy floor in the units of the data."""
         floor = factor.floor
         if factor.route == "cholesky" and self.eps > 1e-10:
@@ -181,7 +182,7 @@ class Units:
 
 
 def _run(
-    factor: Orthonormal | Cholesky,
+    factor: Orthonormal | Cholesky | Compiled,
     units: Units,
     *,
     mu: float | str | None,
@@ -197,15 +198,17 @@ def _run(
     _check_floor(wanted, units.floor(factor), units)
     # Products of small blocks can raise the invalid flag for padding that is never used.
     with np.errstate(invalid="ignore"):
-        stopped_by = greedy(
-            factor,
-            mu=None if wanted is None else ldexp(wanted, -units.exponent),
-            n_components=n_components,
-            limit=limit,
-            relaxation=float(relaxation),
-            eps=units.eps,
-            progress=progress,
-        )
+        how: dict[str, Any] = {
+            "mu": None if wanted is None else ldexp(wanted, -units.exponent),
+            "n_components": n_components,
+            "limit": limit,
+            "relaxation": float(relaxation),
+            "progress": progress,
+        }
+        if isinstance(factor, Compiled):
+            stopped_by = _compiled.greedy(factor, **how)
+        else:
+            stopped_by = greedy(factor, eps=units.eps, **how)
     if not np.isfinite(factor.residual2).all():  # pragma: no cover
         raise ArithmeticError("a residual is not finite: please report this as a bug")
     _check_floor(wanted, units.floor(factor), units)
@@ -247,7 +250,7 @@ def sign(
     )
 
 
-def _arithmetic(points: Points, capacity: int) -> Orthonormal | Cholesky:
+def _arithmetic(points: Points, capacity: int) -> Orthonormal | Cholesky | Compiled:
     """Return the factor for a source: a basis, unless it would outweigh the embedding."""
     if sparse.issparse(points.X) and points.m > points.n:
         return Cholesky(LinearGram(points), capacity)
@@ -266,7 +269,7 @@ def _check_floor(mu: float | None, floor: float, units: Units) -> None:
 
 
 def _result(
-    factor: Orthonormal | Cholesky,
+    factor: Orthonormal | Cholesky | Compiled,
     units: Units,
     mu: float | None,
     stopped_by: StoppedBy,

@@ -1,5 +1,7 @@
 """The panel-wise loop takes the pivots of plain greedy, whatever the source."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -8,7 +10,7 @@ from scipy import sparse
 
 import isopivot._greedy as loop
 import reference
-from isopivot import ICPQR, _factors, _native, actual_distortion, icpqr
+from isopivot import ICPQR, _compiled, _factors, _native, actual_distortion, icpqr
 from isopivot._cholesky import Cholesky
 from isopivot._compiled import Compiled
 from isopivot._factors import Orthonormal
@@ -35,7 +37,8 @@ def clustered(rng, n, m):
 def run(factor, **stop):
     stop = {"mu": None, "n_components": None, "relaxation": 1.0, **stop}
     limit = min(factor.n, getattr(getattr(factor, "points", None), "m", factor.n))
-    loop.greedy(factor, limit=limit, eps=EPS, **stop)
+    greedy = _compiled.greedy if isinstance(factor, Compiled) else partial(loop.greedy, eps=EPS)
+    greedy(factor, limit=limit, **stop)
     return factor
 
 
@@ -255,10 +258,12 @@ def test_panels_from_differences_take_the_pivots_of_explicit_residuals(ties, mon
         return G, blur2
 
     monkeypatch.setattr(Orthonormal, "gram", gram)
-    found = icpqr(X, n_components=25).pivots
+    found = run(Orthonormal(as_points(X, center=False)), n_components=25).pivots
     assert any(blurred for _, blurred in asked)
     assert any(exact for exact, _ in asked) == ties
-    np.testing.assert_array_equal(found, reference.greedy(X, n_components=25).pivots)
+    expected = reference.greedy(X, n_components=25).pivots
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(icpqr(X, n_components=25).pivots, expected)
 
 
 def test_only_rows_that_matter_are_refreshed():
@@ -267,18 +272,17 @@ def test_only_rows_that_matter_are_refreshed():
     assert result.certificate_.passes < 12  # plain greedy needs 31
 
 
-def test_progress_reports_pivots_and_can_stop_the_loop():
-    X = noise(np.random.default_rng(1), 500, 50)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_progress_reports_pivots_and_can_stop_the_loop(compiled):
+    points = as_points(noise(np.random.default_rng(1), 500, 50), center=False)
+    if compiled and not points.in_place:
+        pytest.skip("the compiled functions were not built")
     seen = []
-    factor = Orthonormal(as_points(X, center=False))
-    reason = loop.greedy(
-        factor,
-        mu=None,
-        n_components=40,
-        limit=50,
-        relaxation=1.0,
-        eps=EPS,
-        progress=lambda done, most: seen.append((done, most)) or done >= 5,
+    factor = (Compiled if compiled else Orthonormal)(points)
+    greedy = _compiled.greedy if compiled else partial(loop.greedy, eps=EPS)
+    how = {"mu": None, "n_components": 40, "limit": 50, "relaxation": 1.0}
+    reason = greedy(
+        factor, progress=lambda done, most: seen.append((done, most)) or done >= 5, **how
     )
     assert reason == "n_components"
     assert seen[-1] == (factor.s, 40)

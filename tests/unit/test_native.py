@@ -1,5 +1,6 @@
 """The compiled functions give what NumPy gives."""
 
+import ctypes
 import multiprocessing
 import subprocess
 import sys
@@ -13,9 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from isopivot import _algebra, _carried, _compiled, _factors, _greedy, _native, icpqr
-from isopivot._native import _library, products
-from isopivot._native import lines as _lines
+from isopivot import _algebra, _compiled, _factors, _greedy, _native, icpqr
+from isopivot._native import _library, loop, products
 from isopivot._points import as_points
 
 pytestmark = pytest.mark.skipif(not _native.ready(), reason="the compiled functions were not built")
@@ -134,40 +134,66 @@ def test_rows_may_lie_apart(rng, dtype):
     assert_allclose(_native.norms2(A, None), (A.astype(float) ** 2).sum(axis=1), rtol=1e-14)
 
 
+def placed(X, Q, F, most=99, of_mean=None, center=False):
+    """Return a factor with these directions, and coordinates (s, n)."""
+    (s, n), groups = F.shape, -(-len(F) // _native.LINE)
+    factor = _compiled.Compiled(as_points(X, center=center), s)
+    state, factor.wide = factor._state, Q.dtype == np.float64
+    factor._Q = np.zeros(Q.shape, dtype=Q.dtype)
+    factor._of_mean = np.zeros(s, dtype=Q.dtype)
+    state.most = most
+    factor._reserve(s)
+    factor._know(state)
+    factor._Q[:], state.s = Q, s
+    whole = np.zeros((groups * _native.LINE, n), dtype=F.dtype)
+    whole[:s] = F
+    factor._lines.reshape(groups, n, -1)[:] = whole.reshape(groups, -1, n).transpose(0, 2, 1)
+    if of_mean is not None:
+        factor._of_mean[:], state.of_mean = of_mean, _library.address(factor._of_mean)
+    return factor
+
+
+def coordinates(factor):
+    """Return the coordinates (s, n) as they are now."""
+    lines = factor._lines.reshape(-1, factor.n, _native.LINE)
+    return lines.transpose(0, 2, 1).reshape(-1, factor.n)[: factor.s]
+
+
+def advanced(factor, rows, stop2=0.0, error=0.0):
+    """Bring rows up to date; return those that are blurred."""
+    count = loop.advance(factor._state, factor._kind, rows, stop2, error)
+    return factor._rooms["plan"].view(np.int64)[:count].copy()
+
+
+def test_both_sides_know_the_same_state():
+    assert _library.library().bytes_of_state() == ctypes.sizeof(loop.State)
+    assert len(loop.State._fields_) * 8 == ctypes.sizeof(loop.State)
+
+
 def brought_up_to_date(X, Q, stage, rows, most, mean=None):
     """Bring rows up to date, and check that each got exactly what it had not seen."""
     n, s, seen = len(X), len(Q), np.minimum(stage, len(Q)).astype(np.int32)
-    C = (X.astype(Q.dtype) @ Q.T - (0.0 if mean is None else mean)).astype(X.dtype)
-    lines = filled_lines(np.where(np.arange(s) < seen[:, None], C, np.nan).T)
-    start2 = np.full(n, 2.0 * np.square(C, dtype=np.float64).sum(axis=1).max())
-    vectors = (np.zeros(n), start2.copy(), np.zeros(n), seen.copy())
-    known = _native.Known(*vectors, s, np.zeros(3))
-    blurred, late = lines.advance(X, Q, rows, known, most, mean)
-    assert len(blurred) == 0
-    assert late == (seen[rows] < s).sum()
-    assert_array_equal(known.stage[rows], s)
-    assert_array_equal(np.delete(known.stage, rows), np.delete(seen, rows))
-    assert_allclose(lines.of(rows), C[rows].T, rtol=0, atol=2.0 * slack(X, Q).max())
+    C = (Q @ X.T.astype(Q.dtype) - (0.0 if mean is None else mean[:, None])).astype(X.dtype)
+    factor = placed(X, Q, np.where(np.arange(s)[:, None] < seen, C, np.nan), most, mean)
+    start2 = np.full(n, 2.0 * np.square(C, dtype=np.float64).sum(axis=0).max())
+    factor.residual2[:], factor.slack2[:], factor.stage[:] = start2, 0.0, seen
+    factor._unit[:] = 0.0
+    before = factor.rows_read
+    assert len(advanced(factor, rows)) == 0
+    late = rows[seen[rows] < s]
+    assert factor.rows_read - before == len(late)
+    assert_array_equal(factor.stage[rows], s)
+    assert_array_equal(np.delete(factor.stage, rows), np.delete(seen, rows))
+    found = coordinates(factor)
+    assert_allclose(found[:, rows], C[:, rows], rtol=0, atol=2.0 * slack(X, Q).max())
     others = np.setdiff1d(np.arange(n), rows)
     missing = np.arange(s)[:, None] >= seen[others]
-    assert_array_equal(np.isnan(lines.of(others)), missing)
-    new = np.where(np.arange(s) >= seen[:, None], C, 0.0).astype(np.float64)
-    expected = start2 - (new**2).sum(axis=1)
+    assert_array_equal(np.isnan(found[:, others]), missing)
+    new = np.where(np.arange(s)[:, None] >= seen, C, 0.0).astype(np.float64)
+    expected = start2 - (new**2).sum(axis=0)
     expected[others] = start2[others]
     eps = np.finfo(X.dtype).eps
-    assert_allclose(known.residual2, expected, rtol=4 * np.sqrt(X.shape[1]) * eps)
-
-
-def filled_lines(F):
-    """Return coordinates (s, n), in lines."""
-    s, n = F.shape
-    lines = _native.Lines(n, F.dtype, s)
-    lines.grow(s)
-    inside = lines._data.reshape(-1, n, _native.LINE)
-    whole = np.zeros((len(inside) * _native.LINE, n), dtype=F.dtype)
-    whole[:s] = F
-    inside[:] = whole.reshape(len(inside), _native.LINE, n).transpose(0, 2, 1)
-    return lines
+    assert_allclose(factor.residual2, expected, rtol=4 * np.sqrt(X.shape[1]) * eps)
 
 
 @pytest.mark.parametrize("most", [99, 16])
@@ -193,23 +219,13 @@ def test_columns_that_fill_up_are_zero_and_not_written(rng):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("capacity", [0, 40])
-def test_coordinates_in_lines(rng, threads, dtype, capacity):
-    n, sizes = 50, (3, 20, 1, 16)
-    F, lines = rng.standard_normal((40, n)).astype(dtype), _native.Lines(n, dtype, capacity)
-    for k in sizes:
-        lines.grow(k)
-        X, stage = np.ascontiguousarray(F.T), np.full(n, lines.size - k, dtype=np.int32)
-        unknown = (np.zeros(n), np.zeros(n), np.zeros(n), stage, lines.size, np.zeros(3))
-        lines.advance(X, np.eye(40, dtype=dtype), np.arange(n), _native.Known(*unknown), 99)
-        rows = rng.permutation(n)[:13]
-        assert_array_equal(lines.of(rows), F[: lines.size, rows].astype(np.float64))
-        out, slots = np.full((30, 48), 7.0), rng.permutation(30)[:13]
-        lines.gather(rows, lines.size - k, out, slots)
-        last = slice(lines.size - k, lines.size)
-        assert_array_equal(out[slots, last].T, F[last, rows])
-        assert (np.delete(out, slots, axis=0) == 7.0).all()
-    assert_array_equal(lines.release(), F)
+@pytest.mark.parametrize("s", [1, 8, 29, 40])
+def test_coordinates_in_lines(rng, threads, dtype, s):
+    F = rng.standard_normal((s, 50)).astype(dtype)
+    X, Q = rng.standard_normal((50, 60)).astype(dtype), np.zeros((s, 60), dtype=dtype)
+    factor = placed(X, Q, F)
+    assert_array_equal(coordinates(factor), F)
+    assert_array_equal(products.unlined(factor._lines, s), F)
 
 
 def test_what_cannot_be_read_in_place_is_said():
@@ -325,32 +341,25 @@ def test_residuals_are_brought_up_to_date_with_the_products(rng, threads, shifte
     X, V = rng.standard_normal((90, 30)), np.linalg.qr(rng.standard_normal((30, 5)))[0].T.copy()
     shift = 0.1 * rng.standard_normal(5) if shifted else None
     norms2, rows = (X**2).sum(axis=1), np.arange(0, 90, 2)
-    slack2, stage = np.where(np.arange(90) % 3, 0.25, 0.0), np.zeros(90, dtype=np.int32)
-    known = _native.Known(
-        np.full(90, 0.5), norms2.copy(), slack2.copy(), stage, 5, np.array([0.0, 1.0, 0.0])
-    )
-    lines = _native.Lines(90, np.float64, 5)
-    lines.grow(5)
-
-    def advance():
-        return lines.advance(X, V, rows, known, 99, shift)[0]
-
-    assert len(advance()) == 0
+    slack2 = np.where(np.arange(90) % 3, 0.25, 0.0)
+    factor = placed(X, V, np.zeros((5, 90)), of_mean=shift)
+    factor._unit[:], factor.residual2[:], factor.slack2[:] = 0.5, norms2, slack2
+    factor._state.root_eps = 1.0
+    assert len(advanced(factor, rows)) == 0
     C = X[rows] @ V.T - (0.0 if shift is None else shift)
     expected = norms2.copy()
     expected[rows] -= (C**2).sum(axis=1)
-    assert_allclose(known.residual2, np.maximum(expected, 0.0), atol=1e-13)
-    assert_allclose(lines.of(rows), C.T, atol=1e-14)
+    assert_allclose(factor.residual2, np.maximum(expected, 0.0), atol=1e-13)
+    assert_allclose(coordinates(factor)[:, rows], C.T, atol=1e-14)
     expected = np.where(slack2 == 0.0, 0.5 * np.sqrt(norms2), slack2)
-    assert_allclose(known.slack2[rows], expected[rows], rtol=1e-15)
-    assert_array_equal(known.slack2[1::2], slack2[1::2])
-    assert_array_equal(stage, np.where(np.arange(90) % 2, 0, 5))
+    assert_allclose(factor.slack2[rows], expected[rows], rtol=1e-15)
+    assert_array_equal(factor.slack2[1::2], slack2[1::2])
+    assert_array_equal(factor.stage, np.where(np.arange(90) % 2, 0, 5))
     # Residuals too near to where they would suffice are named, and no others.
-    stage[:], known.residual2[:], known.slack2[:] = 0, norms2, 1e-9
-    known.limits[0] = norms2[44] - (C[22] ** 2).sum()
-    assert_array_equal(advance(), [44])
-    stage[:], known.slack2[:] = 0, 1e9
-    assert_array_equal(advance(), rows)
+    factor.stage[:], factor.residual2[:], factor.slack2[:] = 0, norms2, 1e-9
+    assert_array_equal(advanced(factor, rows, norms2[44] - (C[22] ** 2).sum()), [44])
+    factor.stage[:], factor.slack2[:] = 0, 1e9
+    assert_array_equal(advanced(factor, rows), rows)
 
 
 def test_rows_that_lag_behind():
@@ -361,16 +370,19 @@ def test_rows_that_lag_behind():
 
 def test_measured_residuals_are_taken_unless_coordinates_are_too_rough():
     n, rows = 6, np.array([1, 2, 4])
-    lines, X = filled_lines(np.zeros((16, n))), np.diag([1.0, 1.0, 2.0, 1.0, 1.0, 1.0])
-    known = _native.Known(
-        np.array([1, 1, 1, 1, 40, 1]) * 1e-3,
-        *(np.full(n, 9.0), np.full(n, 2.0), np.zeros(n, dtype=np.int32), 16, np.zeros(3)),
-    )
+    X, Q = np.zeros((n, 32)), np.eye(32)[:16]
+    X[:, 16] = [1.0, 1.0, 2.0, 1.0, 1.0, 1.0]
+    F = np.zeros((16, n))
+    F[3] = 1e-3  # is wrong: the directions have nothing of these points
+    factor = placed(X, Q, F)
+    factor._unit[:] = np.array([1, 1, 1, 1, 40, 1]) * 1e-3
+    factor.residual2[:], factor.slack2[:] = 9.0, 2.0
     # 16 coordinates add 4e-6 of the first two, 6e-3 of the third; a quarter of the floor is 1e-3.
-    unsure = lines.measure(X, rows, None, np.zeros((16, n)), known, 4e-3)
-    assert_array_equal(unsure, [4])
-    assert_array_equal(known.residual2, [9, 1, 4, 9, 9, 9])
-    assert_array_equal(known.slack2, [2, 0, 0, 2, 2, 2])
+    factor._state.floor, factor._state.floor_per_root = 4e-3, 0.0
+    loop.recompute(factor._state, factor._kind, rows)
+    # The third is measured once more, without the part that the directions have of it.
+    assert_array_equal(factor.residual2, [9.0, 1.0 + 1e-6, 4.0 + 1e-6, 9.0, 1.0, 9.0])
+    assert_array_equal(factor.slack2, [2.0, 0.0, 0.0, 2.0, 0.0, 2.0])
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -560,7 +572,7 @@ def test_rows_that_lag_far_behind_are_read_in_parts(rng, monkeypatch):
 def test_products_kept_from_the_last_panel_change_nothing(rng, center, monkeypatch):
     X = rng.standard_normal((900, 300)) + 1.0
     kept = icpqr(X, n_components=200, center=center)
-    monkeypatch.setattr(_carried, "WORTH", 2.0)
+    monkeypatch.setattr(_compiled, "WORTH", 2.0)
     again = icpqr(X, n_components=200, center=center)
     assert_array_equal(kept.pivots, again.pivots)
 
@@ -576,9 +588,9 @@ def test_float32_goes_on_in_float64_when_its_digits_are_used_up(rng, kind, cente
     widened = []
     original = _compiled.Compiled._widen
 
-    def widen(self, stop2):
+    def widen(self):
         widened.append(self.s)
-        original(self, stop2)
+        original(self)
 
     monkeypatch.setattr(_compiled.Compiled, "_widen", widen)
     found = icpqr(X, n_components=60, center=center)
@@ -621,21 +633,24 @@ def nearly_in_a_plane(rng, n, m):
     "rows_of", [spread_out, few_values, far_from_the_origin, nearly_in_a_plane]
 )
 def test_float32_residuals_that_were_not_measured_are_as_wrong_as_is_allowed(
-    rng, rows_of, m, center, monkeypatch
+    rng, rows_of, m, center
 ):
-    monkeypatch.setattr(_compiled.Compiled, "_measure", lambda self, rows, stop2: None)
-    monkeypatch.setattr(_factors.Orthonormal, "_make_largest_exact", lambda self: None)
     points = as_points(rows_of(rng, 400, m).astype(np.float32), center=center)
     factor = _compiled.Compiled(points)
-    how = {"limit": min(400, m), "relaxation": 1.0, "eps": points.eps}
-    _greedy.greedy(factor, mu=None, n_components=min(40, m - 2), **how)
+    factor._state.spent = -(10**15)  # nothing is too much: it goes on in float32
+    how = {"limit": min(400, m), "relaxation": 1.0}
+    _compiled.greedy(factor, mu=None, n_components=min(40, m - 2), **how)
+    # All that was measured is forgotten.
+    factor.residual2[:], factor.slack2[:] = points.norms2, factor._unit * points.reach
+    factor.stage[:] = 0
+    for s in (factor.s // 2, factor.s):
+        factor._state.s = s
+        advanced(factor, None)
     Y = points.X.astype(np.float64) - (0.0 if points.mean is None else points.mean)
     basis = np.linalg.qr(Y[factor.pivots].T)[0]
     E = Y - (Y @ basis) @ basis.T
-    told = factor.slack2 > 0  # the others were measured by the panels
-    assert told.any()
     wrong = np.abs((E**2).sum(axis=1) - factor.residual2)
-    assert (wrong[told] <= factor.slack2[told]).all()
+    assert (wrong <= factor.slack2).all()
 
 
 @pytest.mark.parametrize("few", [1, 10**9])
@@ -695,21 +710,31 @@ def test_sparse_rows_with_wide_indices_are_left_to_scipy():
 
 
 @pytest.mark.parametrize("count", [1, 9, 171])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("dtype", "wide"), FORMATS, ids=["double", "single", "mixed"])
 @pytest.mark.parametrize(("m", "s"), [(1, 1), (5, 3), (37, 20), (600, 90)])
 @pytest.mark.parametrize("centred", [False, True])
-def test_residuals_of_rows(rng, threads, dtype, m, s, centred, count):
+def test_residuals_of_rows(rng, threads, dtype, wide, m, s, centred, count):
     X = rng.standard_normal((300, m)).astype(dtype)
-    mean = X.mean(axis=0) if centred else None
-    Q = np.ascontiguousarray(np.linalg.qr(rng.standard_normal((m, s)))[0].T, dtype=dtype)
-    Y = X - mean if centred else X
-    C = (Q @ Y.T).astype(dtype)
-    lines, rows = filled_lines(C), np.sort(rng.choice(300, count, replace=False))
-    expected = Y[rows].astype(np.float64) - C[:, rows].T.astype(np.float64) @ Q.astype(np.float64)
-    found = lines.residuals2(X, rows, mean, Q)
+    Q = np.ascontiguousarray(np.linalg.qr(rng.standard_normal((m, s)))[0].T, dtype=wide)
+    mean = X.mean(axis=0) if centred else np.zeros(m)
+    Y = X.astype(np.float64) - mean
+    C = (Q.astype(np.float64) @ Y.T).astype(dtype)
+    factor, rows = placed(X, Q, C, center=centred), np.sort(rng.choice(300, count, replace=False))
+    factor._unit[:] = 0.0  # as if coordinates were exact
+    factor.stage[:] = s
+    loop.recompute(factor._state, factor._kind, rows.copy())
+    expected = Y[rows] - C[:, rows].T.astype(np.float64) @ Q.astype(np.float64)
+    if wide != dtype:  # coordinates that were rounded are not trusted
+        expected -= expected @ Q.T @ Q
     # Rounding of the vectors, which are no longer than 3 sqrt(m).
-    rounding = (s + 4) * np.finfo(dtype).eps * 3 * np.sqrt(m)
-    assert_allclose(np.sqrt(found), np.linalg.norm(expected, axis=1), rtol=0, atol=rounding)
+    rounding = (s + 4) * np.finfo(wide).eps * 3 * np.sqrt(m)
+    if centred:  # the mean is rounded, too
+        rounding += np.finfo(dtype).eps * np.sqrt(m)
+    found = np.sqrt(factor.residual2[rows])
+    assert_allclose(found, np.linalg.norm(expected, axis=1), rtol=0, atol=rounding)
+    assert (factor.slack2[rows] == 0.0).all()
+    others = np.setdiff1d(np.arange(300), rows)
+    assert_array_equal(factor.residual2[others], factor.points.norms2[others])
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -742,12 +767,17 @@ def test_nothing_is_read_of_coordinates_that_was_not_written(rng, dtype, s, monk
     X = (rng.standard_normal((500, 70)) * np.geomspace(1, 1e-3, 70)).astype(dtype)
     plain = icpqr(X, n_components=s, center=True)
 
-    class Blank(_native.Lines):
-        def __init__(self, n, dtype, capacity):
-            super().__init__(n, dtype, capacity)
-            self._data[:] = np.nan
+    def spoilt(method):
+        def reserve(self, *arguments):
+            result = method(self, *arguments)
+            for room in (*self._rooms.values(), self._lines, self._Q, self._entered):
+                if not self.s:
+                    room.view(np.uint8)[:] = 255  # NaN, or -1
+            return result
 
-    monkeypatch.setattr(_native, "Lines", Blank)
+        return reserve
+
+    monkeypatch.setattr(_compiled.Compiled, "_reserve", spoilt(_compiled.Compiled._reserve))
     found = icpqr(X, n_components=s, center=True)
     for name in ("pivots", "coordinates", "residuals", "basis"):
         assert_array_equal(getattr(found, name), getattr(plain, name))
@@ -755,9 +785,8 @@ def test_nothing_is_read_of_coordinates_that_was_not_written(rng, dtype, s, monk
 
 @pytest.mark.parametrize("s", [1, 8, 60, 180])
 def test_coordinates_keep_little_memory_beyond_them(s):
-    lines = _native.Lines(50, np.float64, s)
-    lines.grow(s)
-    F = lines.release()
+    lines = np.empty((-(-s // _native.LINE), 50 * _native.LINE))
+    F = products.unlined(lines, s)
     assert F.shape == (s, 50)
     whole = F if F.base is None else F.base
-    assert whole.nbytes <= (1.0 + _lines.SPARE) * F.nbytes
+    assert whole.nbytes <= (1.0 + products.MOST_BEYOND) * F.nbytes

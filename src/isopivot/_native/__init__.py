@@ -20,11 +20,9 @@ from isopivot._native.bookkeeping import (
     panel_pivots,
     ready,
 )
-from isopivot._native.lines import Lines
 from isopivot._native.products import (
     LINE,
     UNIT,
-    Known,
     against,
     all_finite,
     available,
@@ -46,9 +44,6 @@ from isopivot._native.sparse import sparse_available, sparse_products
 __all__ = [
     "LINE",
     "UNIT",
-    "Known",
-    "Lines",
-    "advance",
     "against",
     "all_finite",
     "available",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy.typing as npt
 
 FORMATS = ("f64", "f32")
+_KINDS = (*FORMATS, "mixed")
 # Multiplications below which a second thread does not pay.
 SMALL = 1 << 18
 
@@ -21,10 +22,9 @@ _FLAG, _COUNT = ctypes.c_int, ctypes.c_int32
 _KNOWN = (_POINTER, _POINTER)  # squared residuals and the rounding they hide
 # What can be shared between threads: it takes a list of integers.
 _JOBS = {
-    **dict.fromkeys(("rows_times", "gram"), (*FORMATS, "mixed")),
+    **dict.fromkeys(("rows_times", "gram"), _KINDS),
     **dict.fromkeys(("replace", "read_once", "norms2", "finite"), FORMATS),
-    **dict.fromkeys(("scatter", "triangular", "lines", "gather"), FORMATS),
-    **dict.fromkeys(("residuals", "spread", "sparse_times"), FORMATS),
+    **dict.fromkeys(("scatter", "triangular", "spread", "sparse_times"), FORMATS),
     "combine": (*FORMATS, "short"),
 }
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
@@ -39,21 +39,29 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     ),
     "leading_inverse": (_POINTER, _SIZE, _REAL, _POINTER),
     **{f"orthonormalise_{kind}": (_POINTER,) * 3 for kind in FORMATS},
-    **{f"all_residuals_{kind}": (_POINTER, _SIZE, _SIZE, _FLAG, _REAL, _REAL) for kind in FORMATS},
     **{
         f"pack_rows_{kind}": (_POINTER, _SIZE, _POINTER, _SIZE, _SIZE, _POINTER, _FLAG)
         for kind in FORMATS
     },
     **{f"all_unlined_{k}": (_POINTER, _SIZE, _SIZE, _POINTER, _FLAG) for k in FORMATS},
-    **{f"advance_{kind}": (_POINTER, _POINTER) for kind in (*FORMATS, "mixed")},
+    **{f"greedy_{kind}": (_POINTER, _REAL) for kind in _KINDS},
+    **{f"advance_{kind}": (_POINTER, _POINTER, _SIZE, _REAL, _REAL) for kind in _KINDS},
+    **{f"{room}_{kind}": (_POINTER,) for room in ("room", "plan_room") for kind in _KINDS},
+    **{f"recompute_{kind}": (_POINTER, _POINTER, _SIZE) for kind in _KINDS},
+    "bytes_of_state": (),
     "run": (_POINTER, _POINTER, _FLAG, _SIZE, _SIZE, _FLAG),
 }
 _COUNTED = (
     *("leaders", "foremost", "behind", "blurred", "panel_pivots", "leading_inverse"),
-    *(f"{name}_{kind}" for name in ("orthonormalise", "all_residuals") for kind in FORMATS),
-    *(f"advance_{kind}" for kind in (*FORMATS, "mixed")),
+    *(f"orthonormalise_{kind}" for kind in FORMATS),
+    *(f"{name}_{kind}" for name in ("advance", "room", "plan_room") for kind in _KINDS),
+    "bytes_of_state",
 )
-_RESULTS = {"outside": _REAL, **dict.fromkeys(_COUNTED, _SIZE)}
+_RESULTS = {
+    "outside": _REAL,
+    **{f"greedy_{kind}": _FLAG for kind in _KINDS},
+    **dict.fromkeys(_COUNTED, _SIZE),
+}
 
 
 @cache

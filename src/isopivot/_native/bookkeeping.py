@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from array import array
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from isopivot._native._library import address, library
-from isopivot._native.products import Known
 
 Numbers = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
@@ -64,12 +64,24 @@ def behind(rows: Rows, stage: Stages, s: int) -> Rows:
     return found[: library().behind(address(rows), n, address(stage), s, address(found))]
 
 
-def blurred(rows: Rows, known: Known) -> Rows:
-    """Return those of `rows` that are up to date, but whose residual hides too much rounding."""
-    found = np.empty(len(rows), dtype=np.intp)
-    unit, residual2, slack2, stage, s, limits = known.addresses()
-    given = (address(rows), len(rows), residual2, slack2, unit, stage, s, limits)
-    return found[: library().blurred(*given, address(found))]
+def blurred(
+    rows: Rows,
+    residual2: Numbers,
+    slack2: Numbers,
+    unit: Numbers,
+    stage: Stages,
+    s: int,
+    limits: tuple[float, float, float],
+) -> Rows:
+    """Return those of `rows` that are up to date, but whose residual hides too much rounding.
+
+    `limits` say when one does (`Orthonormal._blurred`): stop2, the root of eps, and the error
+    that residuals may have.
+    """
+    found, given = np.empty(len(rows), dtype=np.intp), array("d", limits)
+    known = _addresses(residual2, slack2, unit, stage)
+    more = (s, given.buffer_info()[0], address(found))
+    return found[: library().blurred(address(rows), len(rows), *known, *more)]
 
 
 def panel_pivots(

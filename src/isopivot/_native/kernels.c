@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(NO_CLONES)
@@ -172,19 +173,37 @@ int tuned(void) {
 
 #define REAL double
 #define NAME(x) x##_f64
-#define PACK pack_rows_f64
 #include "directions.inc"
-#include "refresh.inc"
-#undef NAME
-
-#define NAME(x) x##_mixed
-#include "refresh.inc"
 #undef REAL
 #undef NAME
-#undef PACK
 
 #define REAL float
 #define NAME(x) x##_f32
-#define PACK pack_rows_f32
 #include "directions.inc"
-#include "refresh.inc"
+#undef REAL
+#undef NAME
+
+#include "state.inc"
+
+#define ROW double
+#define REAL double
+#define NAME(x) x##_f64
+#define OF_ROW(x) x##_f64
+#define OF_REAL(x) x##_f64
+#include "whole.inc"
+#undef ROW
+#undef NAME
+#undef OF_ROW
+
+#define ROW float
+#define NAME(x) x##_mixed
+#define OF_ROW(x) x##_f32
+#include "whole.inc"
+#undef REAL
+#undef NAME
+#undef OF_REAL
+
+#define REAL float
+#define NAME(x) x##_f32
+#define OF_REAL(x) x##_f32
+#include "whole.inc"

@@ -20,10 +20,11 @@ Rows = npt.NDArray[np.intp]
 CACHE = 786432  # bytes that stay in the second-level cache while rows pass by
 PIECE = 1 << 20  # bytes of rows that are one piece of work
 SPARE = 1 << 22  # bytes of a copy that may be made
+MOST_BEYOND = 0.03  # part of the coordinates that may be kept beyond them
 LINE = 8  # directions whose coordinates lie together; the compiled functions know it, too
 UNIT = 8  # columns that are multiplied with at once, at least; the compiled functions know it
 TILE = 24  # at most
-_FEATURES = 1024  # of a Gram matrix, that are summed at a time
+FEATURES = 1024  # of a Gram matrix, that are summed at a time
 
 
 def available(A: Any) -> bool:
@@ -39,30 +40,6 @@ def available(A: Any) -> bool:
         and A.strides[0] % A.itemsize == 0
         and products_pay()
     )
-
-
-@dataclass(eq=False)
-class Known:
-    """What is known of all rows, and how many directions some of them have seen, or will have.
-
-    `limits` say when a residual hides too much rounding (`Orthonormal._blurred`).
-    """
-
-    unit: Numbers
-    residual2: Numbers
-    slack2: Numbers
-    stage: npt.NDArray[np.int32]
-    s: int
-    limits: Numbers  # stop2, the root of eps, and the error that residuals may have
-
-    def __post_init__(self) -> None:
-        vectors: tuple[Matrix, ...] = (self.unit, self.residual2, self.slack2, self.stage)
-        self._vectors = tuple(address(vector) for vector in vectors)
-        self._limits = address(self.limits)
-
-    def addresses(self) -> tuple[int, ...]:
-        """Return what compiled functions are given."""
-        return (*self._vectors, self.s, self._limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,10 +136,11 @@ def gram(X: Matrix, rows: Rows | None = None, mean: Matrix | None = None, *, wid
     mixed = wide and X.dtype == np.float32
     threads = min(threads_for(k * k * m), -(-k // TILE))
     G = np.empty((k, k))
-    most = max(2, min(even(m), _FEATURES))
+    most = max(2, min(even(m), FEATURES))
     room = np.empty(threads * most * TILE, dtype=np.float64 if mixed else X.dtype)
-    given = (address(X), ldx, address(chosen), k, m, address(mean), address(G), address(room))
-    run(f"gram_{_format(X, mixed)}", (*given, most), k, TILE, threads)
+    sources = (address(X), ldx, address(chosen), k, 0, k, m, address(mean))
+    given = (*sources, address(G), k, 0, address(room), most)
+    run(f"gram_{_format(X, mixed)}", given, k, TILE, threads)
     return G
 
 
@@ -206,7 +184,7 @@ def orthonormalise(E: Matrix, Q: Matrix, stop2: float, orthogonal: float) -> tup
     of E, and the residual at which each entered.
     """
     (k, m), s, size, threads = E.shape, len(Q), E.itemsize, _library.threads_of_blas()
-    wide, features = -(-k // 8) * 8, max(2, min(even(m), _FEATURES))
+    wide, features = -(-k // 8) * 8, max(2, min(even(m), FEATURES))
     some = min(-(-k // TILE), max(1, SPARE // (TILE * size * max(1, m)))) * TILE
     parts = (
         *(8 * k * k, 8 * k * k, size * max(s, k) * wide, size * some * even(m)),
@@ -220,6 +198,23 @@ def orthonormalise(E: Matrix, Q: Matrix, stop2: float, orthogonal: float) -> tup
     results = (limits.buffer_info()[0], address(entered))
     found = call(f"orthonormalise_{_format(E)}", given, *results)
     return E[:found], entered[:found]
+
+
+def unlined(lines: Matrix, s: int) -> Matrix:
+    """Return coordinates as a matrix (s, n), in the same memory.
+
+    They lie in lines of LINE directions, point by point: `lines` has a row for each of those.
+    """
+    groups, whole = -(-s // LINE), lines.shape[1]
+    room = np.empty(whole, dtype=lines.dtype)
+    function = getattr(_library.library(), f"all_unlined_{_format(lines)}")
+    function(address(lines), whole // LINE, groups, address(room), threads_for(whole))
+    lines.resize((groups * LINE, whole // LINE), refcheck=False)
+    if MOST_BEYOND * s < groups * LINE - s:
+        lines.resize((s, whole // LINE), refcheck=False)
+    # A block that is given back as it was asked for is what the next fit of this size gets,
+    # without new pages from the system.
+    return lines[:s]
 
 
 def tiles_of(m: int, itemsize: int) -> int:
