@@ -30,11 +30,13 @@ from isopivot.certificate import Route, StoppedBy
 
 RUN = 16  # terms of float32 that are summed before they are added up; `rows.inc` has it, too
 SPARE = 0.042  # part of X that may be copied of the basis
-FEW = 16  # blurred rows below which they are left for later: measuring them takes as long
+FEW = 128  # blurred rows below which they are left for later, when there may be more
+EXPLICIT = 0.6  # part of the rows in a panel if all of them must be measured
 WORTH = 0.6  # part of a panel that was in the one before, so that its products are used
 STORED = 1.0 / 8.0  # part of the floor that a residual may change by as coordinates are stored
 PAUSE = 0.1  # seconds after which an interrupt is heard
 _CHUNK = 64  # pivots that are orthogonalised together when the basis is made again
+_LINE = 64  # bytes of a line of the cache
 _MEASURED = 4096  # rows that are measured at a time
 _MARGIN = 512  # leaders may be chosen from 8 times as many rows, and so many more
 
@@ -179,6 +181,7 @@ class Compiled:
             worth=WORTH,
             panel=panel,
             fewest=min(_greedy.PANEL // 3, panel),
+            explicit_panel=max(1, int(EXPLICIT * panel)),
             yield_=_greedy.YIELD,
             group=_greedy.GROUP,
             few=FEW,
@@ -194,7 +197,7 @@ class Compiled:
         mean = points.mean
         self._mean = None if mean is None else np.ascontiguousarray(mean, dtype=points.X.dtype)
         state.X, state.mean = address(points.X), address(self._mean)
-        for name in ("rows_before", "slots", "slots_before"):
+        for name in ("rows_before", "slots", "slots_before", "E_rows"):
             setattr(state, name, self._room(name, panel, np.int64))
         for name in ("G", "G_before"):
             setattr(state, name, self._room(name, panel * panel))
@@ -208,7 +211,7 @@ class Compiled:
 
     def _room(self, name: str, count: int, dtype: Any = np.float64) -> int:
         """Return where there is room for so many numbers, as long as the loop needs it."""
-        self._rooms[name] = room = np.empty(count, dtype=dtype)
+        self._rooms[name] = room = _aligned(count, dtype)
         return address(room)
 
     def _know(self, state: State) -> None:
@@ -217,6 +220,7 @@ class Compiled:
         state.orthogonal = _algebra.ORTHOGONAL * float(np.finfo(self._Q.dtype).eps)
         stored = self.wide and self.points.eps > 1e-10  # not as exactly as they are computed
         state.stored_eps = self.points.eps if stored else 0.0
+        state.E, state.E_count = self._room("E", state.panel * state.m, self._Q.dtype), 0
         for name in ("unit", "residual2", "slack2", "stage"):
             vector = self._unit if name == "unit" else getattr(self, name)
             setattr(state, name, address(vector))
@@ -279,6 +283,13 @@ def greedy(
     target = limit if n_components is None else n_components
     reached = factor.take_pivots(mu=mu, target=target, relaxation=relaxation, progress=progress)
     return _greedy.reason(factor, mu, reached if reached < target else n_components)
+
+
+def _aligned(count: int, dtype: Any) -> npt.NDArray[Any]:
+    """Return room that begins with a line of the cache: vectors in two of them take longer."""
+    room = np.empty(count * np.dtype(dtype).itemsize + _LINE, dtype=np.uint8)
+    skipped = -address(room) % _LINE
+    return room[skipped : skipped + count * np.dtype(dtype).itemsize].view(dtype)
 
 
 def _longer(A: Array, shape: tuple[int, ...]) -> Array:

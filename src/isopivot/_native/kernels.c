@@ -91,9 +91,14 @@ INLINE int is_blurred(double r2, double b2, double unit, const double *limits) {
 static void downdate(const int64_t *rows, ptrdiff_t n, const double *captured2, const double *unit,
                      int32_t s, double *residual2, double *slack2, int32_t *stage,
                      const double *limits, int64_t *blurred, int32_t *marks) {
+    enum { AHEAD = 24 }; /* another thread may have written to these last */
     int any = 0;
     for (ptrdiff_t p = 0; p < n; p++) {
-        int64_t i = rows[p];
+        int64_t i = rows[p], later = rows[p + AHEAD < n ? p + AHEAD : p];
+        __builtin_prefetch(residual2 + later, 1);
+        __builtin_prefetch(slack2 + later, 1);
+        __builtin_prefetch(stage + later, 1);
+        __builtin_prefetch(unit + later);
         double before2 = residual2[i], left2 = before2 - captured2[p];
         if (slack2[i] == 0.0) slack2[i] = unit[i] * __builtin_sqrt(before2);
         residual2[i] = left2 > 0.0 ? left2 : 0.0;

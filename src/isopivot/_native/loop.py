@@ -23,7 +23,7 @@ _FIELDS: tuple[tuple[Any, str], ...] = (
     (_REAL, "mu floor floor_per_root"),
     (_REAL, "window relaxation2 depth blur explicit_below clear stored rounding stored_eps"),
     (_REAL, "root_eps worth orthogonal picked free_work"),
-    (_COUNT, "panel fewest yield_ group few most wide"),
+    (_COUNT, "panel fewest explicit_panel yield_ group few most wide"),
     (_COUNT, "threads small spare cache features"),
     (_COUNT, "size refreshed rows_read spent finishing"),
     (_POINTER, "rows"),
@@ -31,6 +31,8 @@ _FIELDS: tuple[tuple[Any, str], ...] = (
     (_REAL, "bound2"),
     (_POINTER, "G G_before carried rows_before slots slots_before"),
     (_COUNT, "ldc count_before s_before"),
+    (_POINTER, "E E_rows"),
+    (_COUNT, "E_count E_s"),
     (_POINTER, "list plan places values measured2 work"),
 )
 

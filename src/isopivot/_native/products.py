@@ -208,7 +208,7 @@ def unlined(lines: Matrix, s: int) -> Matrix:
     groups, whole = -(-s // LINE), lines.shape[1]
     room = np.empty(whole, dtype=lines.dtype)
     function = getattr(_library.library(), f"all_unlined_{_format(lines)}")
-    function(address(lines), whole // LINE, groups, address(room), threads_for(whole))
+    function(address(lines), whole // LINE, groups, address(room), threads_for(8 * whole))
     lines.resize((groups * LINE, whole // LINE), refcheck=False)
     if MOST_BEYOND * s < groups * LINE - s:
         lines.resize((s, whole // LINE), refcheck=False)
