@@ -9,7 +9,6 @@ section needs 20 Newsgroups under $ISOPIVOT_DATA and is left out without it.
 """
 
 import argparse
-import ctypes
 import json
 import os
 import statistics
@@ -189,105 +188,45 @@ def section_rows() -> list[tuple[str, float, str, str]]:
 METHODS = ("transform", "distortion_rate")
 
 
-PARTS = ("refresh", "gram", "extend", "finish", "release")
-
-
-def section_profile() -> list[tuple[str, float, str, str]]:
-    """Where the time goes: refreshes, panels, new directions, what ends the loop."""
-    from isopivot import icpqr
-    from isopivot._compiled import Compiled
-
-    rows = []
-    for case in (c for c in FULL if c.name in ("tall-decaying", "square-noise")):
-        X, taken = data(case), dict.fromkeys(PARTS, 0.0)
-        plain = {name: getattr(Compiled, name) for name in PARTS}
-
-        def timed(name: str, plain: Any = plain, taken: Any = taken) -> Callable[..., Any]:
-            def method(*arguments: Any, **options: Any) -> Any:
-                start = time.perf_counter()
-                result = plain[name](*arguments, **options)
-                taken[name] += time.perf_counter() - start
-                return result
-
-            return method
-
-        time.sleep(1.0)
-        total = seconds(lambda X=X, s=case.s: icpqr(X, n_components=s))
-        for name in PARTS:
-            setattr(Compiled, name, timed(name))
-        for _ in range(REPEATS):
-            icpqr(X, n_components=case.s)
-        for name in PARTS:
-            setattr(Compiled, name, plain[name])
-        rows.append((f"profile {case.name}: all", 1e3 * total, "ms", ""))
-        # The last refresh happens within finish, and is counted in both.
-        rows += [
-            (f"profile {case.name}: {n}", 1e3 * t / REPEATS, "ms", "") for n, t in taken.items()
-        ]
-    return rows
-
-
-class Stopwatch:
-    """The compiled library, with the time that each of its functions takes."""
-
-    def __init__(self, library: Any) -> None:
-        self.library, self.taken = library, dict.fromkeys(KINDS.values(), 0.0)
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        function = getattr(self.library, name)
-
-        def timed(*arguments: Any) -> Any:
-            start = time.perf_counter()
-            result = function(*arguments)
-            self.taken[self.kind(name, arguments)] += time.perf_counter() - start
-            return result
-
-        return timed
-
-    def kind(self, name: str, arguments: tuple[Any, ...]) -> str:
-        """What a function does; `run` does the job whose address it is given."""
-        jobs = ("combine", "replace", "gram", "rows_times")
-        if name == "run":
-            names = [f"{job}_{kind}" for job in jobs for kind in ("f64", "f32", "mixed")]
-            known = (n for n in names if hasattr(self.library, n))
-            name = next((n for n in known if _address(self.library, n) == arguments[0]), "others")
-        return next((what for part, what in KINDS.items() if name.startswith(part)), "others")
-
-
-KINDS = {
-    "advance": "products",
-    "all_residuals": "explicit residuals",
-    "orthonormalise": "directions",
-    "combine": "directions",
-    "replace": "directions",
-    "gram": "Gram matrices",
-    "rows_times": "Gram matrices",
-    "others": "others",
+# What the loop itself takes the time of; the rest of it chooses rows.
+PARTS = {
+    "products": "products",
+    "explicit_residuals": "explicit residuals",
+    "directions": "directions",
+    "grams": "Gram matrices",
 }
 
 
-def _address(library: Any, name: str) -> int | None:
-    return ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+def section_profile() -> list[tuple[str, float, str, str]]:
+    """Where the time goes in both formats: inside the loop, before it, and after it."""
+    from isopivot import _compiled, icpqr
 
+    rows, loops = [], []
+    plain = _compiled.greedy
 
-def section_functions() -> list[tuple[str, float, str, str]]:
-    """What the compiled functions take in both formats; the rest is Python."""
-    from isopivot import icpqr
-    from isopivot._native import _library, bookkeeping
+    def timed(factor: Any, **how: Any) -> Any:
+        start = time.perf_counter()
+        reason = plain(factor, **how)
+        whole = time.perf_counter() - start
+        taken = {name: getattr(factor._state, name) for name in PARTS}
+        loops.append(taken | {"choosing rows": whole - sum(taken.values())})
+        return reason
 
-    rows, plain = [], _library.library
-    for case in (c for c in FULL if c.name not in ("long-noise", "square-noise", "wide-noise")):
+    for case in (c for c in FULL if c.name not in ("long-noise", "wide-noise")):
         for dtype in (np.float64, np.float32):
-            X, watch = data(case).astype(dtype), Stopwatch(plain())
-            for _ in range(REPEATS):
-                icpqr(X, n_components=case.s)
-            _library.library = bookkeeping.library = lambda watch=watch: watch
-            total = seconds(lambda X=X, s=case.s: icpqr(X, n_components=s))
-            _library.library = bookkeeping.library = plain
-            parts = {what: t / REPEATS for what, t in watch.taken.items()}
-            parts["Python"] = total - sum(parts.values())
+            X = data(case).astype(dtype)
+            icpqr(X, n_components=case.s)
+            loops.clear()
+            _compiled.greedy = timed
+            total = seconds(lambda X=X, s=case.s: icpqr(X, n_components=s), 2 * REPEATS)
+            _compiled.greedy = plain
+            parts = {name: statistics.median(loop[name] for loop in loops) for name in loops[0]}
+            parts["before and after"] = total - sum(parts.values())
             name = f"{case.name}, {np.dtype(dtype).name}"
-            rows += [(f"{name}: {what}", 1e3 * t, "ms", "") for what, t in parts.items()]
+            rows += [
+                (f"{name}: {PARTS.get(what, what)}", 1e3 * t, "ms", "") for what, t in parts.items()
+            ]
+            rows.append((f"{name}: all", 1e3 * total, "ms", ""))
     return rows
 
 

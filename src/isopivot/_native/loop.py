@@ -33,6 +33,7 @@ _FIELDS: tuple[tuple[Any, str], ...] = (
     (_COUNT, "ldc count_before s_before"),
     (_POINTER, "E E_rows"),
     (_COUNT, "E_count E_s"),
+    (_REAL, "products explicit_residuals grams directions"),
     (_POINTER, "list plan places values measured2 work"),
 )
 
