@@ -127,7 +127,6 @@ class Compiled:
         """
         state = self._state
         state.mu, state.target, state.relaxation2 = mu or 0.0, target, relaxation**2
-        self._reserve(self.s)
         why = None
         while why != Why.ENDED:
             why = loop.greedy(state, self._kind, PAUSE if progress is None else 0.0)
@@ -135,6 +134,8 @@ class Compiled:
                 self._reserve(min(target, self.s + max(32, self.s // 8)))
             elif why == Why.BLIND:
                 self._widen()
+            elif why == Why.EXPLICIT:
+                state.E = self._room("E", state.panel * state.m, self._Q.dtype)
             elif why == Why.PAUSED and progress is not None and progress(self.s, target) is True:
                 state.target = self.s
         return int(state.target)
@@ -211,6 +212,7 @@ class Compiled:
 
     def _room(self, name: str, count: int, dtype: Any = np.float64) -> int:
         """Return where there is room for so many numbers, as long as the loop needs it."""
+        self._rooms.pop(name, None)  # not both at once
         self._rooms[name] = room = _aligned(count, dtype)
         return address(room)
 
@@ -220,7 +222,7 @@ class Compiled:
         state.orthogonal = _algebra.ORTHOGONAL * float(np.finfo(self._Q.dtype).eps)
         stored = self.wide and self.points.eps > 1e-10  # not as exactly as they are computed
         state.stored_eps = self.points.eps if stored else 0.0
-        state.E, state.E_count = self._room("E", state.panel * state.m, self._Q.dtype), 0
+        state.E, state.E_count = 0, 0
         for name in ("unit", "residual2", "slack2", "stage"):
             vector = self._unit if name == "unit" else getattr(self, name)
             setattr(state, name, address(vector))

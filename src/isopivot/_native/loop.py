@@ -51,6 +51,7 @@ class Why(IntEnum):
     FULL = 1  # it needs room for more pivots
     PAUSED = 2  # others may want to be heard
     BLIND = 3  # the digits of float32 are used up
+    EXPLICIT = 4  # it needs room for the residual vectors of a panel
 
 
 def greedy(state: State, kind: str, pause: float) -> Why:
