@@ -29,9 +29,9 @@ from isopivot._native.loop import State, Why
 from isopivot.certificate import Route, StoppedBy
 
 RUN = 16  # terms of float32 that are summed before they are added up; `rows.inc` has it, too
-SPARE = 0.042  # part of X that may be copied of the basis
+SPARE = 0.03  # part of X that may be copied of the basis
 FEW = 128  # blurred rows below which they are left for later, when there may be more
-EXPLICIT = 0.6  # part of the rows in a panel if all of them must be measured
+EXPLICIT = 0.5  # part of the rows in a panel if all of them must be measured
 WORTH = 0.6  # part of a panel that was in the one before, so that its products are used
 STORED = 1.0 / 8.0  # part of the floor that a residual may change by as coordinates are stored
 PAUSE = 0.1  # seconds after which an interrupt is heard
@@ -44,7 +44,8 @@ _MARGIN = 512  # leaders may be chosen from 8 times as many rows, and so many mo
 class Compiled:
     """An explicit orthonormal basis, coordinates and residuals of all points.
 
-    `residual2`, `slack2` and `stage` mean what they do in `_factors.Orthonormal`.
+    `residual2`, `slack2` and `stage` mean what they do in `_factors.Orthonormal`. Residuals are
+    written over the norms of the points.
     """
 
     route: Route = "orthonormal"
@@ -56,7 +57,7 @@ class Compiled:
         self.wide = points.eps < 1e-10  # whether products are summed in float64
         self._rounding = self._rounding_of(points.eps)
         self._unit = self._rounding * points.reach
-        self.residual2, self.slack2 = points.norms2.copy(), self._unit * points.reach
+        self.residual2, self.slack2 = points.norms2, self._unit * points.reach
         self.stage = np.zeros(n, dtype=np.int32)
         self._pivots, self._entered = np.empty(0, dtype=np.int64), np.empty(0)
         self._Q: Array = np.empty((0, m), dtype=points.X.dtype)
@@ -135,7 +136,8 @@ class Compiled:
             elif why == Why.BLIND:
                 self._widen()
             elif why == Why.EXPLICIT:
-                state.E = self._room("E", state.panel * state.m, self._Q.dtype)
+                state.E_room, state.E_count = max(state.count, state.explicit_panel), 0
+                state.E = self._room("E", state.E_room * state.m, self._Q.dtype)
             elif why == Why.PAUSED and progress is not None and progress(self.s, target) is True:
                 state.target = self.s
         return int(state.target)
@@ -206,7 +208,8 @@ class Compiled:
         state.rows = self._room("rows", min(n, 8 * panel + _MARGIN), np.int64)
         state.values = self._room("values", 8 * panel + _MARGIN)
         state.measured2 = self._room("measured2", min(n, _MEASURED))
-        state.list = self._room("list", n, np.int64)
+        state.listed = min(n, max(int(state.picked * n), 8 * panel + _MARGIN))
+        state.list = self._room("list", state.listed, np.int64)
         self._know(state)
         return state
 
@@ -222,7 +225,7 @@ class Compiled:
         state.orthogonal = _algebra.ORTHOGONAL * float(np.finfo(self._Q.dtype).eps)
         stored = self.wide and self.points.eps > 1e-10  # not as exactly as they are computed
         state.stored_eps = self.points.eps if stored else 0.0
-        state.E, state.E_count = 0, 0
+        state.E_room, state.E_count = 0, 0
         for name in ("unit", "residual2", "slack2", "stage"):
             vector = self._unit if name == "unit" else getattr(self, name)
             setattr(state, name, address(vector))
@@ -265,7 +268,8 @@ class Compiled:
             self._of_mean[:s] = inner(Q, self._mean.astype(np.float64)[None, :])[:, 0]
         self._rounding = self._rounding_of(float(np.finfo(np.float64).eps))
         self._unit = self._rounding * points.reach
-        self.residual2, self.slack2 = points.norms2.copy(), self._unit * points.reach
+        self.residual2[:] = products.norms2(points.X, self._mean)
+        self.slack2 = self._unit * points.reach
         self.stage[:] = 0
         self._know(state)
         state.refreshed = 2 * self.n  # all are looked at next

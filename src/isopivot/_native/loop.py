@@ -32,8 +32,9 @@ _FIELDS: tuple[tuple[Any, str], ...] = (
     (_POINTER, "G G_before carried rows_before slots slots_before"),
     (_COUNT, "ldc count_before s_before"),
     (_POINTER, "E E_rows"),
-    (_COUNT, "E_count E_s"),
+    (_COUNT, "E_count E_s E_room"),
     (_REAL, "products explicit_residuals grams directions"),
+    (_COUNT, "listed"),
     (_POINTER, "list plan places values measured2 work"),
 )
 
