@@ -29,7 +29,7 @@ from isopivot._native.loop import State, Why
 from isopivot.certificate import Route, StoppedBy
 
 RUN = 16  # terms of float32 that are summed before they are added up; `rows.inc` has it, too
-SPARE = 0.03  # part of X that may be copied of the basis
+SPARE = 0.028  # part of X that may be copied of the basis
 FEW = 128  # blurred rows below which they are left for later, when there may be more
 EXPLICIT = 0.5  # part of the rows in a panel if all of them must be measured
 WORTH = 0.6  # part of a panel that was in the one before, so that its products are used
