@@ -5,8 +5,8 @@ results. Rows are multiplied where they lie, each with the directions it has not
 call whatever rows they are; products of rows that stay in the panel are carried along.
 
 Rows of float32 are first multiplied in float32. Residuals that became too small for differences
-are then formed explicitly, which is good for some more directions. Once that has taken as much
-as it would have in float64, the basis is made again in float64, and every product and sum is from
+are then told by short vectors or formed explicitly, which is good for some more directions. Once
+explicit ones have taken as much as it would have in float64, the basis is made again in float64, and every product and sum is from
 then on in float64, of the same rows: half the bytes are read, and no digits are lost.
 """
 
@@ -33,6 +33,8 @@ SPARE = 0.028  # part of X that may be copied of the basis
 FEW = 128  # blurred rows below which they are left for later, when there may be more
 EXPLICIT = 0.5  # part of the rows in a panel if all of them must be measured
 WORTH = 0.6  # part of a panel that was in the one before, so that its products are used
+SHORT = 4.0  # norms of a residual that a short vector has at most, where a panel is decided
+SHORT_FROM = 200  # directions from which on there are any: with fewer, explicit residuals are as fast
 STORED = 1.0 / 8.0  # part of the floor that a residual may change by as coordinates are stored
 PAUSE = 0.1  # seconds after which an interrupt is heard
 _CHUNK = 64  # pivots that are orthogonalised together when the basis is made again
@@ -136,7 +138,7 @@ class Compiled:
             elif why == Why.BLIND:
                 self._widen()
             elif why == Why.EXPLICIT:
-                state.E_room, state.E_count = max(state.count, state.explicit_panel), 0
+                state.E_room = max(state.count, state.explicit_panel)
                 state.E = self._room("E", state.E_room * state.m, self._Q.dtype)
             elif why == Why.PAUSED and progress is not None and progress(self.s, target) is True:
                 state.target = self.s
@@ -178,6 +180,8 @@ class Compiled:
             clear=_factors.CLEAR,
             stored=STORED,
             free_work=_factors.FREE_WORK,
+            short_panel=SHORT,
+            short_from=SHORT_FROM,
             picked=_factors.Factor.picked,
             window=_greedy.TIES * points.eps,
             root_eps=math.sqrt(points.eps),
@@ -200,14 +204,14 @@ class Compiled:
         mean = points.mean
         self._mean = None if mean is None else np.ascontiguousarray(mean, dtype=points.X.dtype)
         state.X, state.mean = address(points.X), address(self._mean)
-        for name in ("rows_before", "slots", "slots_before", "E_rows"):
+        for name in ("rows_before", "slots", "slots_before"):
             setattr(state, name, self._room(name, panel, np.int64))
         for name in ("G", "G_before"):
             setattr(state, name, self._room(name, panel * panel))
         state.places = self._room("places", 6 * panel, np.int64)
         state.rows = self._room("rows", min(n, 8 * panel + _MARGIN), np.int64)
         state.values = self._room("values", 8 * panel + _MARGIN)
-        state.measured2 = self._room("measured2", min(n, _MEASURED))
+        state.measured2 = self._room("measured2", max(min(n, _MEASURED), 2 * panel))
         state.listed = min(n, max(int(state.picked * n), 8 * panel + _MARGIN))
         state.list = self._room("list", state.listed, np.int64)
         self._know(state)
@@ -225,7 +229,7 @@ class Compiled:
         state.orthogonal = _algebra.ORTHOGONAL * float(np.finfo(self._Q.dtype).eps)
         stored = self.wide and self.points.eps > 1e-10  # not as exactly as they are computed
         state.stored_eps = self.points.eps if stored else 0.0
-        state.E_room, state.E_count = 0, 0
+        state.E_room = 0
         for name in ("unit", "residual2", "slack2", "stage"):
             vector = self._unit if name == "unit" else getattr(self, name)
             setattr(state, name, address(vector))

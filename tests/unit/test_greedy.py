@@ -267,7 +267,7 @@ def test_panels_from_differences_take_the_pivots_of_explicit_residuals(ties, mon
 
 
 @pytest.mark.parametrize("part", [0.01, 0.6, 1.0])
-def test_residual_vectors_that_are_kept_change_no_pivot(part, monkeypatch):
+def test_explicit_residuals_of_a_part_of_the_panel_change_no_pivot(part, monkeypatch):
     rng = np.random.default_rng(4)
     X = np.hstack([np.full((300, 1), 3e4), decaying(rng, 300, 40)])
     points = as_points(X, center=False)
@@ -275,7 +275,7 @@ def test_residual_vectors_that_are_kept_change_no_pivot(part, monkeypatch):
         pytest.skip("the compiled functions were not built")
     monkeypatch.setattr(_compiled, "EXPLICIT", part)
     factor = run(Compiled(points), n_components=25)
-    assert factor._state.E_count == max(1, int(part * 64))  # panels were explicit
+    assert factor._state.E_room > 0  # panels were explicit
     np.testing.assert_array_equal(factor.pivots, reference.greedy(X, n_components=25).pivots)
 
 
