@@ -24,7 +24,7 @@ import numpy as np
 
 import measure
 from cases import FULL, QUICK, Case, data
-from contestants import BASELINE, CONTESTANTS, FLOOR
+from contestants import BASELINE, CONTESTANTS, FLOOR, Contestant
 
 HERE = Path(__file__).parent
 BUSY = 10.0  # percent of the processors taken by other programs, above which a row is marked
@@ -78,17 +78,21 @@ def run_case(case: Case, options: argparse.Namespace, folder: Path) -> dict[str,
         "result": str(folder / "result.json"),
     }
     rows = {}
-    for name in chosen(options.only):
+    for contestant in chosen(options.only):
+        name, most = contestant.name, contestant.most_features
         print(f"  {case.name}: {name}", file=sys.stderr, flush=True)
-        rows[name] = run_contestant(job | {"contestant": name}, folder / "job.json")
+        if most is not None and case.m > most:
+            rows[name] = {"skipped": f"skipped: needs a {case.m} x {case.m} matrix"}
+        else:
+            rows[name] = run_contestant(job | {"contestant": name}, folder / "job.json")
     path.unlink()
     _compare(rows)
     return {"case": asdict(case), "rows": rows}
 
 
-def chosen(part: str) -> list[str]:
+def chosen(part: str) -> list[Contestant]:
     """The contestants with this in their name, and the two that the ratios need."""
-    return [c.name for c in CONTESTANTS if part in c.name or c.name in (FLOOR, BASELINE)]
+    return [c for c in CONTESTANTS if part in c.name or c.name in (FLOOR, BASELINE)]
 
 
 def run_contestant(job: dict[str, Any], path: Path) -> dict[str, Any]:
