@@ -92,6 +92,22 @@ def test_pivots_and_residuals_of_float32_are_right_to_within_the_floor(rng, rows
 
 
 @pytest.mark.usefixtures("always_short")
+@pytest.mark.parametrize("center", [False, True])
+def test_rows_of_float32_are_told_in_float64_as_well(rng, center):
+    X = far_out(rng, 500, 300).astype(np.float32)
+    X[:, 40:] *= np.float32(0.01)
+    factor = _compiled.Compiled(as_points(X, center=center))
+    factor._state.spent = 10**15  # what is measured explicitly next is too much
+    how = {"limit": 300, "relaxation": 1.0}
+    _compiled.greedy(factor, mu=None, n_components=60, **how)
+    norms = exact(X, factor, center)
+    pivots = norms[np.arange(60), factor.pivots]
+    assert factor.wide
+    assert (norms[:60].max(axis=1) - pivots <= factor.floor).all()
+    assert np.abs(np.sqrt(factor.residual2) - norms[60]).max() <= factor.floor
+
+
+@pytest.mark.usefixtures("always_short")
 @pytest.mark.parametrize("rows_of", DATA)
 def test_pivots_of_float64_are_those_of_plain_greedy(rng, rows_of):
     X = rows_of(rng, 200, 90)
@@ -113,6 +129,17 @@ def test_few_directions_measure_what_a_difference_cannot_tell(rng, monkeypatch):
     assert factor._state.E_room == 0
     wrong = np.abs(np.sqrt(factor.residual2) - exact(X, factor, False)[-1])
     assert wrong.max() <= factor.floor
+
+
+@pytest.mark.usefixtures("always_short")
+def test_coordinates_whose_squares_are_hardly_numbers(rng):
+    X = np.zeros((60, 40))
+    X[np.arange(60), np.arange(60) % 40] = 1.0 + rng.random(60)
+    X[:, 0] = 2e-162 * rng.random(60)
+    factor = factorized(X, 38)
+    assert factor.s == 38
+    assert np.isfinite(factor.residual2).all()
+    np.testing.assert_array_equal(factor.pivots, reference.greedy(X, n_components=38).pivots)
 
 
 @pytest.mark.usefixtures("always_short")
