@@ -135,22 +135,11 @@ def _kept_by_kernel(model: Any) -> list[np.ndarray]:
     return [model.embedding_, model.residuals_, model.dictionary_, model._extension.T]
 
 
-def section_handover() -> list[tuple[str, float, str, str]]:
-    """Handing a job to another thread: longer where processors share no cache, or are busy."""
-    from isopivot._native import _library
-
-    x, out = np.ones((2, 1)), np.empty(2)
-    arguments = (_library.address(x), 1, 1, 0, _library.address(out))
-    alone, shared = (partial(_library.run, "norms2_f64", arguments, 2, 1, k) for k in (1, 2))
-    one, two = microseconds(alone, shared)
-    return [("handing a job to a second thread and waiting for it", two - one, "us", "")]
-
-
 def section_float32() -> list[tuple[str, float, str, str]]:
-    """float32 against float64, call by call; and how near the threads are to each other."""
+    """float32 against float64, call by call."""
     from isopivot import icpqr
 
-    rows = section_handover()
+    rows = []
     for case in FULL:
         wide = data(case)
         short = wide.astype(np.float32)
@@ -160,7 +149,6 @@ def section_float32() -> list[tuple[str, float, str, str]]:
         taken = in_turn(*calls, repeats=max(9, int(6e10 // (case.n * case.m * case.s))))
         what = f"icpqr float64 / float32, {case.name}"
         rows.append((what, taken[0] / taken[1], "x", ">= 1.6"))
-        rows += section_handover()
     return rows
 
 

@@ -283,6 +283,8 @@ def test_only_rows_that_matter_are_refreshed():
     X = noise(np.random.default_rng(1), 20_000, 100)
     result = ICPQR(None, 30).fit(X)
     assert result.certificate_.passes < 12  # plain greedy needs 31
+    X = decaying(np.random.default_rng(1), 20_000, 300)
+    assert icpqr(X, n_components=100).certificate.passes < 20  # all rows for each panel: 24
 
 
 @pytest.mark.parametrize("compiled", [False, True])
