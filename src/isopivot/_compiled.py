@@ -6,8 +6,9 @@ call whatever rows they are; products of rows that stay in the panel are carried
 
 Rows of float32 are first multiplied in float32. Residuals that became too small for differences
 are then told by short vectors or formed explicitly, which is good for some more directions. Once
-explicit ones have taken as much as it would have in float64, the basis is made again in float64, and every product and sum is from
-then on in float64, of the same rows: half the bytes are read, and no digits are lost.
+explicit ones have taken as much as it would have in float64, the basis is made again in float64,
+and every product and sum is from then on in float64, of the same rows: half the bytes are read,
+and no digits are lost.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ FEW = 128  # blurred rows below which they are left for later, when there may be
 EXPLICIT = 0.5  # part of the rows in a panel if all of them must be measured
 WORTH = 0.6  # part of a panel that was in the one before, so that its products are used
 SHORT = 4.0  # norms of a residual that a short vector has at most, where a panel is decided
-SHORT_FROM = 200  # directions from which on there are any: with fewer, explicit residuals are as fast
+SHORT_FROM = 200  # directions from which on there are any: before, explicit ones are as fast
 STORED = 1.0 / 8.0  # part of the floor that a residual may change by as coordinates are stored
 PAUSE = 0.1  # seconds after which an interrupt is heard
 _CHUNK = 64  # pivots that are orthogonalised together when the basis is made again
